@@ -1,0 +1,46 @@
+PYTHON ?= python3
+BIN := .venv/bin
+
+.PHONY: demo test soak check bench docs schemas clean
+
+# Installed once, and again when what is needed changed.
+.venv/installed: pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]' -c constraints.txt
+	touch $@
+
+demo: .venv/installed
+	@mkdir -p demo-out
+	@$(BIN)/normalizer repair fixtures/demo/session.jsonl -o demo-out/session.repaired.json \
+	  --report demo-out/report.json --debug-log demo-out/left-behind.jsonl --force
+	@echo
+	@$(BIN)/normalizer show fixtures/demo/session.jsonl
+
+test: .venv/installed
+	$(BIN)/python -m pytest -q
+
+soak: .venv/installed
+	$(BIN)/python -m pytest -q -m soak
+
+check: .venv/installed
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache
+	$(BIN)/python -m normalizer.schema_files --check
+	@page=$$(mktemp -d) && mkdir "$$page/docs" && root=$$PWD \
+	  && (cd "$$page" && "$$root/$(BIN)/python" -m normalizer.rulebook_page anthropic) \
+	  && diff -u docs/rules_anthropic.md "$$page/docs/rules_anthropic.md" \
+	  && rm -r "$$page" || { echo "docs/rules_anthropic.md is not current; run \`make docs\`"; exit 1; }
+
+bench: .venv/installed
+	for each in benchmarks/*.py; do $(BIN)/python "$$each" || exit 1; done
+
+docs: .venv/installed
+	$(BIN)/python -m normalizer.rulebook_page anthropic
+
+schemas: .venv/installed
+	$(BIN)/python -m normalizer.schema_files
+
+clean:
+	rm -rf demo-out build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

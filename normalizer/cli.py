@@ -1,0 +1,329 @@
+"""The command line: `normalizer check | repair | show | rules | explain | facts`.
+
+Exit codes: 0 fine or repaired, 1 faults found or not repairable, 2 wrong usage or an output that cannot be
+written, 3 unreadable input, 70 a bug of this program. Of several files the highest counts.
+"""
+
+from __future__ import annotations
+
+import sys
+from difflib import get_close_matches
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+import normalizer
+from normalizer import fact_files, outlets, registry, reporting
+from normalizer.debug_log import DebugLog
+from normalizer.facts import dump
+from normalizer.files import refuse_to_overwrite
+from normalizer.repair_runs import Failed, Wishes, each, repair_file, source
+from normalizer.repairing import received_types
+from normalizer.rules import rejects
+from normalizer.text import json_text
+from normalizer.timeline import timeline
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from normalizer.reading import Finding, Reading
+    from normalizer.rules import Rule, Violation
+    from normalizer.transcript import Transcript
+
+app = typer.Typer(
+    name="normalizer",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+
+Files = Annotated[
+    list[str], typer.Argument(metavar="FILE", help="Files, directories, or - for standard input.")
+]
+File = Annotated[str, typer.Argument(metavar="FILE", help="A file, or - for standard input.")]
+As = Annotated[
+    str | None,
+    typer.Option(
+        "--as", metavar="API", help="What the input is: an API or a session format. Found out if left out."
+    ),
+]
+Model = Annotated[
+    str | None, typer.Option("--model", metavar="MODEL", help="The model that the request is for.")
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of lines for people.")]
+Out = Annotated[
+    str | None,
+    typer.Option("-o", "--output", metavar="OUT", help="Where the request goes; - is standard output."),
+]
+To = Annotated[
+    str | None,
+    typer.Option("--to", metavar="API", help="The API that the request is for; by default the input's own."),
+]
+Facts = Annotated[
+    Path | None,
+    typer.Option("--facts", metavar="FACTS.jsonl", help="What you know beside the file, as facts."),
+]
+Report = Annotated[
+    Path | None,
+    typer.Option("--report", metavar="OUT.json", help="Everything found and changed, uncut (mode 0600)."),
+]
+Log = Annotated[
+    Path | None,
+    typer.Option("--debug-log", metavar="OUT.jsonl", help="What became no fact, redacted (mode 0600)."),
+]
+Force = Annotated[bool, typer.Option("--force", help="Overwrite outputs that exist.")]
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        outlets.say(normalizer.__version__)
+        raise typer.Exit
+
+
+@app.callback()
+def _common(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """Turn a broken or unfinished agent conversation into exactly what a model's API accepts."""
+
+
+@app.command()
+def check(files: Files, as_: As = None, model: Model = None, as_json: AsJson = False) -> None:
+    """Say what is wrong with a session or a payload, and which rules a payload breaks as it is.
+
+    A payload is judged as a history: what its caller adds (max_tokens, the next message) is not asked for.
+    """
+    _known(as_, "--as", registry.names())
+
+    def work(name: str) -> None:
+        reading = normalizer.read(source(name), format=as_ or "auto")
+        transcript = normalizer.fold(reading.facts)
+        findings = _findings(reading, transcript)
+        violations = _violations(reading, transcript, as_, model)
+        if as_json:
+            outlets.emit(json_text(_check_dict(name, reading, findings, violations)).encode() + b"\n")
+        else:
+            _print_check(name, reading, findings, violations)
+        if findings or rejects(violations):
+            raise Failed(outlets.FAULTY)
+
+    raise typer.Exit(each(files, work))
+
+
+@app.command()
+def repair(
+    files: Files,
+    output: Out = None,
+    to: To = None,
+    model: Model = None,
+    as_: As = None,
+    facts: Facts = None,
+    report: Report = None,
+    debug_log: Log = None,
+    force: Force = False,
+) -> None:
+    """Write the request that the API accepts, true to what is on record, beside the input as NAME.repaired.json.
+
+    A directory's sessions are all repaired.
+    """
+    _known(as_, "--as", registry.names())
+    _known(to, "--to", registry.targets())
+    alone = len(files) == 1 and not Path(files[0]).is_dir()
+    for option, value in (("-o", output), ("--report", report), ("--facts", facts)):
+        if value is not None and not alone:
+            raise typer.BadParameter(
+                "goes with one file only; repair the files one by one", param_hint=option
+            )
+    options: dict[str, Any] = {"format": as_ or "auto", "to": to, "model": model}
+    try:
+        for extra in (report, debug_log):
+            if extra:
+                refuse_to_overwrite(extra, force=force, sources=[Path(name) for name in files])
+        if facts:
+            options["facts"] = fact_files.load(facts.read_bytes())
+    except (normalizer.NormalizerError, OSError) as error:
+        raise typer.Exit(outlets.fail(str(facts or report or debug_log), error)) from None
+    wishes = Wishes(output=Path(output) if output else None, report=report, force=force, options=options)
+    log = DebugLog() if debug_log else None
+    code = each(files, lambda name: repair_file(name, wishes, log, alone=alone))
+    if debug_log and log:
+        code = max(code, _save(log, debug_log, force=force))
+    raise typer.Exit(code)
+
+
+@app.command()
+def show(file: File, as_: As = None, as_json: AsJson = False) -> None:
+    """Print a conversation: who said what, each call with its outcome, findings in place."""
+    _known(as_, "--as", registry.names())
+
+    def work(name: str) -> None:
+        reading = normalizer.read(source(name), format=as_ or "auto")
+        transcript = normalizer.fold(reading.facts)
+        if as_json:
+            outlets.emit(json_text(reporting.transcript_dict(transcript)).encode() + b"\n")
+            return
+        for line in timeline(reading, transcript, _findings(reading, transcript)):
+            outlets.say(line)
+
+    raise typer.Exit(each([file], work))
+
+
+@app.command("facts")
+def print_facts(file: File, as_: As = None) -> None:
+    """Print the facts of a session or a payload as JSON Lines."""
+    _known(as_, "--as", registry.names())
+
+    def work(name: str) -> None:
+        for fact in normalizer.read(source(name), format=as_ or "auto").facts:
+            outlets.emit(dump(fact) + b"\n")
+
+    raise typer.Exit(each([file], work))
+
+
+@app.command()
+def rules(
+    api: Annotated[str | None, typer.Argument(metavar="[API]", help="One API; all if left out.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """List the rules that an API demands of a history."""
+    _known(api, "API", registry.targets())
+    books = _rulebooks(api)
+    if as_json:
+        outlets.emit(
+            json_text([_rule_dict(name, rule) for name, book in books for rule in book]).encode() + b"\n"
+        )
+        return
+    for name, book in books:
+        outlets.say(f"{name}: {len(book)} rules; `normalizer explain RULE` says more about one")
+        for rule in book:
+            outlets.say(f"  {rule.id:<14} {rule.severity:<10} {rule.statement}")
+
+
+@app.command()
+def explain(
+    rule: Annotated[
+        str, typer.Argument(metavar="RULE", help="A rule's id or name, as `normalizer rules` lists it.")
+    ],
+    as_json: AsJson = False,
+) -> None:
+    """Explain one rule: what it demands, why, its source and the API's error."""
+    books = _rulebooks(None)
+    found = [
+        (api, one)
+        for api, book in books
+        for one in book
+        if rule.lower() in (one.id.lower(), one.name.lower())
+    ]
+    if not found:
+        known = [word for _, book in books for one in book for word in (one.id, one.name)]
+        near = get_close_matches(rule, known, n=3, cutoff=0.5)
+        hint = f"did you mean {', '.join(near)}?" if near else "`normalizer rules` lists them"
+        raise typer.BadParameter(f"there is no rule {rule!r}; {hint}", param_hint="RULE")
+    for api, one in found:
+        if as_json:
+            outlets.emit(json_text(_rule_dict(api, one)).encode() + b"\n")
+        else:
+            _print_rule(api, one)
+
+
+# ---------------------------------------------------------------- what the commands share
+
+
+def _known(word: str | None, option: str, known: Sequence[str]) -> None:
+    """A wrong name is wrong usage, told before anything is read."""
+    if word is not None and word not in known:
+        raise typer.BadParameter(
+            f"{word!r} is not known; choose one of {', '.join(known)}", param_hint=option
+        )
+
+
+def _findings(reading: Reading, transcript: Transcript) -> list[Finding]:
+    """Everything wrong with an input: what its reader saw, and what its facts contradict."""
+    return list(dict.fromkeys([*reading.findings, *transcript.findings]))
+
+
+def _violations(
+    reading: Reading, transcript: Transcript, as_: str | None, model: str | None
+) -> tuple[Violation, ...]:
+    """The rules that a payload breaks as it is; none where the input is no request."""
+    target = as_ if as_ in registry.targets() else reading.home
+    if reading.request is None or target is None:
+        return ()
+    request = {**reading.request, "model": model} if model else reading.request
+    context = {"history": True, "received_types": received_types(transcript, target)}
+    return normalizer.check(request, target, context=context)
+
+
+def _check_dict(
+    name: str, reading: Reading, findings: Sequence[Finding], violations: Sequence[Violation]
+) -> dict[str, Any]:
+    return {
+        "file": name,
+        "format": reading.format,
+        "findings": [reporting.finding_dict(found) for found in findings],
+        "violations": [reporting.violation_dict(found) for found in violations],
+    }
+
+
+def _print_check(
+    name: str, reading: Reading, findings: Sequence[Finding], violations: Sequence[Violation]
+) -> None:
+    counts = [f"findings: {reporting.tally(found.kind for found in findings)}"] if findings else []
+    if violations:
+        counts.append(f"rules broken: {reporting.tally(found.severity for found in violations)}")
+    outlets.say(f"{name}: {reading.format}; {'; '.join(counts) or 'nothing wrong'}")
+    for line in (*map(reporting.finding_line, findings), *map(reporting.violation_line, violations)):
+        outlets.say(f"{name}: {line}")
+    if findings or violations:
+        outlets.say(f"`normalizer repair {name}` writes a request that is put right")
+
+
+def _rulebooks(api: str | None) -> list[tuple[str, tuple[Rule, ...]]]:
+    return [(name, registry.provider(name).rules) for name in ([api] if api else registry.targets())]
+
+
+def _rule_dict(api: str, rule: Rule) -> dict[str, Any]:
+    return {
+        "api": api,
+        "id": rule.id,
+        "name": rule.name,
+        "severity": rule.severity,
+        "statement": rule.statement,
+        "explanation": rule.explanation,
+        "source": rule.source,
+        "error": rule.error,
+        "static": rule.static,
+        "applies": rule.applies,
+    }
+
+
+def _print_rule(api: str, rule: Rule) -> None:
+    outlets.say(f"{rule.id} ({rule.name}), {api}, {rule.severity}")
+    outlets.say(rule.statement)
+    for line in rule.explanation.splitlines():
+        outlets.say(line)
+    if rule.applies:
+        outlets.say(f"Applies: {rule.applies}")
+    outlets.say(f"Source: {rule.source}")
+    if rule.error:
+        outlets.say(f"The API says: {rule.error}")
+
+
+def _save(log: DebugLog, path: Path, *, force: bool) -> int:
+    try:
+        log.save(path, force=force)
+    except normalizer.NormalizerError as error:
+        return outlets.fail(str(path), error)
+    return outlets.FINE
+
+
+def main() -> None:
+    """The console script: as `app`, and whatever happens there is no traceback."""
+    try:
+        app()
+    except Exception as error:  # noqa: BLE001 - the last line of defence
+        sys.exit(outlets.fail("normalizer", error))

@@ -1,0 +1,496 @@
+"""Facts -> transcript, incrementally. The same set of facts gives the same transcript, whatever its order.
+
+A reply stands directly behind the facts that its request held, whatever was appended before it came. Facts
+may come before the call they are about. `fold(new, onto=transcript)` costs what is new, beside copying
+references; only a conversation fact that belongs before an earlier reply folds everything again.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from itertools import chain
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, Final
+
+from normalizer.facts import Summarised
+from normalizer.frozen import maker
+from normalizer.outcomes import NOT_RECORDED, Outcome, conflicts, decide
+from normalizer.pausing import collector_paused
+from normalizer.reading import Finding
+from normalizer.transcript import Call, Entry, ServerCall, Transcript, Turn
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from normalizer.facts import CallFact, Fact, RequestSent, Rewound, TurnFact
+    from normalizer.outcomes import Conflict
+    from normalizer.parts import ServerToolCall, ServerToolResult, ToolCall
+
+Order = tuple[int, int, int]
+"""Where an entry stands: behind which `seq`, before (0) or as (1) the answer to it, and its own `seq`."""
+
+EVERYTHING: Final = "*"
+"""In the log of what was touched: the entries were rearranged."""
+
+_entry = maker(Entry)
+_call = maker(Call)
+_by_seq = attrgetter("seq")
+_FINAL: Final = frozenset({"completed", "terminated", "attested"})
+_SERVER_OK: Final = Outcome("completed", "completed", is_error=False)
+_SERVER_FAILED: Final = Outcome("completed", "completed", is_error=True)
+_SERVER_WAITS: Final = Outcome("pending", "waiting")
+
+
+class Kept:
+    """What a fold keeps for the next one. Lists and indexes only grow and are shared; `size` and `touched_to` say how
+    much of them belongs to this transcript, so that an older one can still be folded onto (by a copy)."""
+
+    __slots__ = ("facts", "index", "repeats", "size", "through", "touched", "touched_to", "turn_facts",
+                 "unanswered", "undecided", "pending", "waiting", "conflicts", "queued", "open_server", "cut", "notes")  # fmt: skip
+
+    def __init__(self) -> None:
+        self.facts: list[Fact] = []
+        self.index: dict[str, int] = {}
+        self.size = 0
+        self.touched: list[str] = []
+        self.touched_to = 0
+        self.repeats: dict[str, int] = {}
+        self.through: dict[str, int] = {}
+        self.turn_facts: dict[str, tuple[TurnFact, ...]] = {}
+        self.undecided: dict[str, tuple[str, ...]] = {}
+        self.waiting: dict[str, tuple[CallFact, ...]] = {}
+        self.conflicts: dict[str, tuple[Conflict, ...]] = {}
+        self.queued: dict[str, Any] = {}
+        self.open_server: dict[str, str] = {}
+        self.unanswered: set[str] = set()
+        self.pending: dict[str, None] = {}
+        self.cut: list[str] = []
+        self.notes: list[Finding] = []
+
+    def extended(self) -> Kept:
+        """A copy to go on with; the big lists are shared if nobody went on from here before."""
+        new = Kept()
+        owner = len(self.facts) == self.size
+        new.facts = self.facts if owner else self.facts[: self.size]
+        new.index = self.index if owner else {f.fact_id: n for n, f in enumerate(new.facts)}
+        new.size = self.size
+        new.touched = self.touched if len(self.touched) == self.touched_to else self.touched[: self.touched_to]
+        new.touched_to = self.touched_to
+        for name in ("repeats", "through", "turn_facts", "undecided", "waiting", "conflicts", "queued", "open_server",
+                     "unanswered", "pending", "cut", "notes"):  # fmt: skip
+            setattr(new, name, getattr(self, name).copy())
+        return new
+
+
+class _OutOfOrder(Exception):  # noqa: N818 - a signal inside this module
+    """A fact belongs before something that is folded already."""
+
+
+@collector_paused
+def fold(facts: Iterable[Fact], onto: Transcript | None = None) -> Transcript:
+    """The transcript of these facts, together with those of `onto`. A fact that is there already changes nothing."""
+    new = list(facts)
+    if onto is None or onto._kept is None:  # noqa: SLF001
+        return _Folding(Kept(), Transcript(), full=True).run(new)
+    try:
+        return _Folding(onto._kept.extended(), onto, full=False).run(new)  # noqa: SLF001
+    except _OutOfOrder:
+        return _Folding(Kept(), Transcript(), full=True).run([*onto.facts, *new])
+
+
+class _Folding:
+    """One run of a fold: the state of the transcript while facts are added. `full`: it has all the facts at hand."""
+
+    def __init__(self, kept: Kept, onto: Transcript, *, full: bool) -> None:
+        self.kept = kept
+        self.full = full
+        self.turns = dict(onto.turns)
+        self.base = onto.entries
+        self.entries: list[Entry] = []
+        self.calls = dict(onto.calls)
+        self.server_calls = dict(onto.server_calls)
+        self.requests = list(onto.requests)
+        self.heads = list(onto.heads)
+        self.fresh: dict[str, list[CallFact]] = {}
+        self.dirty_turns: dict[str, None] = {}
+
+    def run(self, facts: Sequence[Fact]) -> Transcript:
+        kept = self.kept
+        index, stored = kept.index, kept.facts
+        before = len(stored)
+        new = self._new(facts)
+        get = _HANDLERS.get
+        fresh = self.fresh
+        try:
+            for fact in new:
+                handler = get(fact.kind)
+                if handler is not None:
+                    handler(self, fact)
+                else:
+                    call_id: str = fact.call_id  # type: ignore[union-attr]
+                    if call_id in fresh:
+                        fresh[call_id].append(fact)  # type: ignore[arg-type]
+                    else:
+                        fresh[call_id] = [fact]  # type: ignore[list-item]
+        except _OutOfOrder:
+            # leave the shared lists as they were: somebody else may go on from them
+            for undone in stored[before:]:
+                del index[undone.fact_id]
+            del stored[before:]
+            raise
+        kept.size = len(stored)
+        self._settle_turns()
+        self._settle_calls()
+        self._settle_server_calls()
+        kept.touched_to = len(kept.touched)
+        return self._transcript()
+
+    def _new(self, facts: Sequence[Fact]) -> list[Fact]:
+        """The facts that are not there yet, each once, in the order of the conversation."""
+        kept = self.kept
+        index, stored = kept.index, kept.facts
+        new: list[Fact] = []
+        anchored = False
+        rising = True
+        last = -1
+        for fact in facts:
+            if fact.fact_id in index:
+                continue
+            index[fact.fact_id] = len(stored)
+            stored.append(fact)
+            new.append(fact)
+            if fact.seq <= last:
+                rising = False
+            last = fact.seq
+            kind = fact.kind
+            if kind == "request_sent":
+                kept.through[fact.fact_id] = fact.through
+                anchored = True
+            elif kind == "steering_queued":
+                self._queue(fact)
+            elif (kind == "model_replied" or kind == "reply_cut") and fact.answers:
+                anchored = True
+        if anchored or not rising:
+            new.sort(key=self._order)
+        return new
+
+    def _order(self, fact: Any) -> Order:
+        """Where a fact stands: a reply directly behind what its request held, anything else at its own place."""
+        kind = fact.kind
+        if kind == "model_replied" or kind == "reply_cut":
+            answers = fact.answers
+            through = self.kept.through.get(answers) if answers else None
+            if through is not None:
+                return through, 1, fact.seq
+        elif kind == "summarised":
+            return fact.through, 2, fact.seq
+        return fact.seq, 0, fact.seq
+
+    def _late(self) -> None:
+        """Something belongs before what is folded already; with all the facts at hand there is no such thing."""
+        if not self.full:
+            raise _OutOfOrder
+
+    # ------------------------------------------------------------ entries
+
+    def _append(self, entry: Entry) -> None:
+        """Put an entry in its place. Only what is no reply may have to make room: replies number the calls."""
+        entries = self.entries
+        last = entries[-1] if entries else self.base[-1] if self.base else None
+        if last is None or self._order(entry.fact) > self._order(last.fact):
+            entries.append(entry)
+            return
+        if self.base:
+            self.entries = entries = [*self.base, *entries]
+            self.base = ()
+        place = bisect_right(entries, self._order(entry.fact), key=lambda e: self._order(e.fact))
+        if self.kept.cut or any(later.kind == "reply" for later in entries[place:]):
+            self._late()
+        entries.insert(place, entry)
+
+    def reply(self, fact: Any) -> None:
+        if fact.answers and fact.answers not in self.kept.through:
+            self.kept.unanswered.add(fact.answers)
+        keys = tuple([self._part(fact, n, part) for n, part in enumerate(fact.parts) if part.kind in _WITH_KEY])
+        if keys and fact.turn_id:
+            self.kept.undecided.setdefault(fact.turn_id, ())
+        self._append(_entry(kind="reply", fact=fact, parts=fact.parts, calls=keys))
+
+    def _part(self, fact: Any, number: int, part: Any) -> str | None:
+        kind = part.kind
+        if kind == "tool_call":
+            return self._new_call(fact, number, part)
+        if kind == "server_tool_call":
+            return self._new_server_call(fact, number, part)
+        return self._server_result(fact, part)
+
+    def _key(self, wire_id: str | None, fact: Any, number: int) -> str:
+        if not wire_id:
+            return f"{fact.fact_id}:{number}"
+        count = self.kept.repeats.get(wire_id, 1) + 1
+        while (key := f"{wire_id}#{count}") in self.calls or key in self.server_calls:
+            count += 1
+        self.kept.repeats[wire_id] = count
+        return key
+
+    def _new_call(self, fact: Any, number: int, part: ToolCall) -> str | None:
+        key = part.id
+        if not key or key in self.calls or key in self.server_calls:
+            if key and (twin := self._same_call(fact, part)):
+                self.kept.notes.append(
+                    Finding("duplicate_call", f"call {twin!r} stands twice in one reply", call_id=twin,
+                            facts=(fact.fact_id,))  # fmt: skip
+                )
+                return None
+            key = self._key(part.id, fact, number)
+            if part.id:
+                self.kept.notes.append(
+                    Finding("duplicate_id", f"the id {part.id!r} is used by more than one call; this one is {key!r}",
+                            call_id=key, facts=(fact.fact_id,))  # fmt: skip
+                )
+        self.calls[key] = _call(key, part, fact.fact_id, fact.turn_id, (), NOT_RECORDED)
+        if key not in self.fresh:
+            self.fresh[key] = []
+        return key
+
+    def _same_call(self, fact: Any, part: ToolCall) -> str | None:
+        """The call of the same reply with the same id, name and arguments."""
+        for key in (part.id, *(f"{part.id}#{n}" for n in range(2, self.kept.repeats.get(part.id or "", 1) + 1))):
+            call = self.calls.get(key or "")
+            if call and call.reply == fact.fact_id and call.part.name == part.name:
+                if call.part.arguments == part.arguments:
+                    return key
+        return None
+
+    def _new_server_call(self, fact: Any, number: int, part: ServerToolCall) -> str:
+        key = part.id
+        if not key or key in self.server_calls or key in self.calls:
+            key = self._key(part.id, fact, number)
+            if part.id:
+                self.kept.notes.append(
+                    Finding("duplicate_id", f"the id {part.id!r} is used by more than one call; this one is {key!r}",
+                            call_id=key, facts=(fact.fact_id,))  # fmt: skip
+                )
+        self.server_calls[key] = ServerCall(key, part, fact.fact_id, NOT_RECORDED)
+        self.kept.open_server[part.id or key] = key
+        return key
+
+    def _server_result(self, fact: Any, part: ServerToolResult) -> str | None:
+        key = self.kept.open_server.pop(part.call_id or "", None)
+        if key is None:
+            self.kept.notes.append(
+                Finding("orphan_result", f"a server tool's result names {part.call_id!r}, which no open call has",
+                        call_id=part.call_id, facts=(fact.fact_id,))  # fmt: skip
+            )
+            return None
+        call = self.server_calls[key]
+        self.server_calls[key] = ServerCall(
+            key, call.part, call.reply, _SERVER_FAILED if part.is_error else _SERVER_OK, part, fact.fact_id
+        )
+        self.kept.touched.append(key)
+        return key
+
+    def said(self, fact: Any) -> None:
+        self._append(_entry(kind="user", fact=fact, parts=fact.parts, calls=()))
+
+    def instructions(self, fact: Any) -> None:
+        self._head(_entry(kind="instructions", fact=fact, parts=fact.parts, calls=()))
+
+    def tools(self, fact: Any) -> None:
+        self._head(_entry(kind="tools", fact=fact, parts=(), calls=()))
+
+    def _head(self, entry: Entry) -> None:
+        if self.heads and self.heads[-1].fact.seq > entry.fact.seq:
+            self._late()
+        self.heads.append(entry)
+        self._append(entry)
+
+    def _queue(self, fact: Any) -> None:
+        """Steering is known before it is applied, whatever the order of arrival."""
+        if fact.steering_id in self.kept.queued:
+            self._late()
+        self.kept.queued[fact.steering_id] = fact
+
+    def steering_applied(self, fact: Any) -> None:
+        queued = self.kept.queued.get(fact.steering_id)
+        self.kept.queued[fact.steering_id] = None
+        if queued is not None:
+            entry = _entry(kind="steering", fact=fact, parts=queued.parts, calls=())
+            self._append(entry)
+
+    def steering_withdrawn(self, fact: Any) -> None:
+        self.kept.queued[fact.steering_id] = None
+
+    def request_sent(self, fact: RequestSent) -> None:
+        if fact.fact_id in self.kept.unanswered or (self.requests and self.requests[-1].seq > fact.seq):
+            self._late()
+        self.requests.append(fact)
+
+    def nothing(self, fact: Any) -> None:
+        """Taken in beforehand."""
+
+    def cut(self, fact: Summarised | Rewound) -> None:
+        """A summary or a rewind puts entries away; the calls in them stay known."""
+        kept, border = self.kept, fact.through if isinstance(fact, Summarised) else fact.to
+        entries = [*self.base, *self.entries]
+        if any(entry.fact.seq > fact.seq for entry in entries):
+            self._late()
+        kept.cut.append(fact.fact_id)
+        kept.touched.append(EVERYTHING)
+        if isinstance(fact, Summarised):
+            # instructions and tools are not history: the newest of each stay on top
+            top = {e.kind: e for e in entries if e.kind in ("instructions", "tools") and e.fact.seq <= border}
+            summary = _entry(kind="summary", fact=fact, parts=fact.parts, calls=())
+            entries = [*top.values(), summary, *(e for e in entries if e.fact.seq > border)]
+        else:
+            entries = [e for e in entries if e.fact.seq <= border]
+        self.base, self.entries = (), entries
+        self.heads = [entry for entry in entries if entry.kind in ("instructions", "tools")]
+
+    # ------------------------------------------------------------ turns and calls
+
+    def turn(self, fact: Any) -> None:
+        if fact.turn_id is None:
+            return
+        if fact.kind == "turn_opened" and fact.gated and fact.turn_id in self.kept.undecided:
+            self._late()
+        known = self.kept.turn_facts.get(fact.turn_id, ())
+        self.kept.turn_facts[fact.turn_id] = tuple(sorted((*known, fact), key=_by_seq))
+        self.dirty_turns[fact.turn_id] = None
+
+    def news(self, fact: Any) -> None:
+        """An attested outcome; one that stood as late news is an entry as well."""
+        self.fresh.setdefault(fact.call_id, []).append(fact)
+        if fact.late:
+            self._append(_entry(kind="news", fact=fact, parts=(), calls=()))
+
+    def _settle_turns(self) -> None:
+        for turn_id in self.dirty_turns:
+            self.turns[turn_id] = _turn(turn_id, self.kept.turn_facts[turn_id])
+            for key in self.kept.undecided.get(turn_id, ()):
+                self.fresh.setdefault(key, [])
+
+    def _settle_calls(self) -> None:
+        """Give every call that something was said about its facts and outcome."""
+        kept, calls, turns = self.kept, self.calls, self.turns
+        for key, new in self.fresh.items():
+            call = calls.get(key)
+            if call is None:
+                kept.waiting[key] = tuple(sorted((*kept.waiting.get(key, ()), *new), key=_by_seq))
+                continue
+            facts = (*call.facts, *kept.waiting.pop(key, ()), *new) if call.facts or kept.waiting else tuple(new)
+            if len(facts) > 1:
+                facts = tuple(sorted(facts, key=_by_seq))
+            turn = turns.get(call.turn_id) if call.turn_id else None
+            plain = len(facts) == 1 and facts[0].kind == "call_completed"
+            outcome = decide(facts, turn, valid_arguments=plain or _parses(call.part))
+            calls[key] = _call(key, call.part, call.reply, call.turn_id, facts, outcome)
+            kept.touched.append(key)
+            if outcome.kind == "pending":
+                kept.pending[key] = None
+            elif kept.pending:
+                kept.pending.pop(key, None)
+            if not plain:
+                self._keep_watch(key, call.turn_id, outcome)
+            if not plain or (turn is not None and turn.gated):
+                if found := conflicts(key, facts, turn):
+                    kept.conflicts[key] = found
+
+    def _keep_watch(self, key: str, turn_id: str | None, outcome: Outcome) -> None:
+        """Remember that the end of its turn may still decide about this call."""
+        if turn_id and outcome.basis not in _FINAL and key not in self.kept.undecided.get(turn_id, ()):
+            self.kept.undecided[turn_id] = (*self.kept.undecided.get(turn_id, ()), key)
+
+    def _settle_server_calls(self) -> None:
+        """A call that the newest reply left paused waits at its server; other open ones are unknown."""
+        if not self.kept.open_server:
+            return
+        last = next((e.fact for e in chain(reversed(self.entries), reversed(self.base)) if e.kind == "reply"), None)
+        for key in self.kept.open_server.values():
+            call = self.server_calls[key]
+            turn = self.turns.get(getattr(last, "turn_id", None) or "")
+            waits = (
+                last is not None
+                and call.reply == last.fact_id
+                and getattr(last, "stop_reason", None) == "pause_turn"
+                and not (turn and turn.over)
+            )
+            outcome = _SERVER_WAITS if waits else NOT_RECORDED
+            if outcome != call.outcome:
+                self.server_calls[key] = ServerCall(key, call.part, call.reply, outcome)
+                self.kept.touched.append(key)
+
+    def _transcript(self) -> Transcript:
+        kept = self.kept
+        found = tuple(c for key in self.calls if key in kept.conflicts for c in kept.conflicts[key]) if (
+            kept.conflicts
+        ) else ()  # fmt: skip
+        findings = (
+            *sorted(kept.notes, key=lambda n: (_seq_of(kept, n), n.message)),
+            *(Finding("contradiction", c.message, call_id=c.call_id, facts=c.facts) for c in found),
+            *(
+                Finding("unknown_call", f"a fact names the call {key!r}, which no reply has made", call_id=key,
+                        facts=tuple(f.fact_id for f in waiting))  # fmt: skip
+                for key, waiting in sorted(kept.waiting.items())
+            ),
+        )
+        return Transcript(
+            turns=self.turns,
+            entries=(*self.base, *self.entries) if self.base else tuple(self.entries),
+            heads=tuple(self.heads),
+            pending=tuple(kept.pending),
+            calls=self.calls,
+            server_calls=self.server_calls,
+            conflicts=found,
+            findings=findings,
+            requests=tuple(self.requests),
+            steering=tuple(k for k, q in sorted(kept.queued.items()) if q is not None and q.kind == "steering_queued"),
+            _kept=kept,
+        )
+
+
+def _seq_of(kept: Kept, note: Finding) -> int:
+    return kept.facts[kept.index[note.facts[0]]].seq
+
+
+def _parses(part: ToolCall) -> bool:
+    """Whether the arguments are JSON; an empty text means none, which is fine."""
+    arguments = part.arguments
+    return arguments.valid or not arguments.text.strip()
+
+
+def _turn(turn_id: str, facts: Sequence[Any]) -> Turn:
+    """What the facts of one turn add up to."""
+    ended = next((f for f in facts if f.kind == "turn_ended"), None)
+    asked = next((f for f in facts if f.kind == "turn_cancel_requested"), None)
+    lost = any(f.kind == "run_lost" for f in facts)
+    gated = any(f.kind == "turn_opened" and f.gated for f in facts)
+    status = ended.status if ended else "cancelling" if asked else "running"
+    marks = {
+        *(("over",) if ended or lost else ()),
+        *(("cancelling",) if asked else ()),
+        *(("gated",) if gated else ()),
+    }
+    runs = tuple(dict.fromkeys(f.run_id for f in facts if f.run_id))
+    return Turn(turn_id, status, gated, lost, runs, asked.by if asked else None, frozenset(marks))
+
+
+_WITH_KEY: Final = frozenset({"tool_call", "server_tool_call", "server_tool_result"})
+_HANDLERS: Final[dict[str, Callable[[_Folding, Any], None]]] = {
+    "model_replied": _Folding.reply,
+    "reply_cut": _Folding.reply,
+    "user_said": _Folding.said,
+    "instructions_set": _Folding.instructions,
+    "tools_declared": _Folding.tools,
+    "steering_queued": _Folding.nothing,
+    "steering_applied": _Folding.steering_applied,
+    "steering_withdrawn": _Folding.steering_withdrawn,
+    "request_sent": _Folding.request_sent,
+    "summarised": _Folding.cut,
+    "rewound": _Folding.cut,
+    "outcome_attested": _Folding.news,
+    "turn_opened": _Folding.turn,
+    "turn_cancel_requested": _Folding.turn,
+    "turn_ended": _Folding.turn,
+    "run_lost": _Folding.turn,
+}

@@ -1,0 +1,122 @@
+"""The contract between the facts and every API: what a projection is, and what may be asked of it.
+
+A projection is pure and deterministic. Its request is what the API gets; each difference between the facts
+and the request is an `Adjustment` that names the rule or outcome which asked for it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from normalizer.facts import Choice, Digest, News, Told
+    from normalizer.transcript import Call
+
+AdjustmentKind: TypeAlias = Literal[
+    "notice",
+    "moved",
+    "merged",
+    "split",
+    "renamed_id",
+    "renamed_tool",
+    "dropped_empty",
+    "dropped_reasoning",
+    "foreign_signature",
+    "dropped_server_tool",
+    "dropped_fragment",
+    "dropped_orphan",
+    "dropped_turn",
+    "told_as_text",
+    "trimmed",
+    "bridge",
+    "tools_not_declared",
+    "media_moved",
+    "withheld_steering",
+    "withheld_news",
+    "late_news",
+    "prefix_changed",
+]
+"""How a request can differ from the facts. The list only grows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Adjustment:
+    """One difference between the facts and a request.
+
+    `because` is the id of the rule, or the outcome, that asked for it; `facts` are the ids of the facts behind it;
+    `content` is what was left out, whole, as JSON text where it is not text.
+    """
+
+    kind: AdjustmentKind
+    message: str
+    because: str | None = None
+    call_id: str | None = None
+    facts: tuple[str, ...] = ()
+    content: str | None = None
+
+
+Notices: TypeAlias = "Callable[[Call], str | None]"
+"""A caller's words for an outcome: the body of the notice, or None for ours."""
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What may be asked of a projection.
+
+    `open_calls`: `refuse` raises OpenCalls, `say_running` tells a pending call as running, `unknown` treats it as if its
+    turn were over. `server_tools`: `drop` leaves another provider's server tools out, `quote` tells them as text.
+    `stored`: the provider holds the history before what is new. `bridges`: a marked notice may end a turn where an API
+    cannot take a user message behind results. `account`: `other` where it is not the one that the replies came from.
+    """
+
+    model: str | None = None
+    profile: str | None = None
+    open_calls: Literal["refuse", "say_running", "unknown"] = "refuse"
+    server_tools: Literal["drop", "quote"] = "drop"
+    stored: bool | None = None
+    bridges: bool = False
+    notices: Notices | None = None
+    account: str | None = None
+    container_expired: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Sending:
+    """What `request_sent` has to record of a projection, beyond what the facts and the chain's base give."""
+
+    target: str
+    model: str | None
+    profile: str | None
+    account: str | None
+    base: str | None
+    through: int
+    digest: Digest
+    told: tuple[Told, ...]
+    news: tuple[News, ...]
+    choices: tuple[Choice, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Projection:
+    """A request and its account.
+
+    `request` is the body of the call as JSON: `model` if known, the history, and those settings that the history
+    decides. Its messages are shared between projections; never edit them. `ids` maps each call's key to the id in the
+    request. `late_news` are the texts of news about calls that were told before. `ready` is False where there is
+    nothing to ask yet (the history ends with a finished reply).
+    """
+
+    request: dict[str, Any]
+    adjustments: tuple[Adjustment, ...]
+    ids: dict[str, str]
+    late_news: tuple[str, ...]
+    ready: bool
+    _sending: Callable[[], Sending] = field(repr=False)
+    _kept: Any = field(default=None, repr=False)
+
+    def sending(self) -> Sending:
+        """What `request_sent` records when this projection goes out."""
+        return self._sending()

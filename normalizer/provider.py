@@ -1,0 +1,63 @@
+"""The record that every provider package and every session format exports."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+
+if TYPE_CHECKING:
+    from normalizer.projection import Options, Projection
+    from normalizer.reading import Reading
+    from normalizer.rules import Rulebook
+    from normalizer.transcript import Transcript
+
+Origin: TypeAlias = Mapping[str, Any]
+"""What an input does not say of itself: `model`, `account` (`other`), `stop_reason`, `container_expired`, and under
+`calls` the same for one call id."""
+
+
+class Reader(Protocol):
+    """Parsed JSON of one wire format -> facts. The value belongs to the reader from then on."""
+
+    def __call__(self, value: Any, origin: Origin) -> Reading: ...
+
+
+class Assembler(Protocol):
+    """Collects a stream's events, in order; `reading()` may be asked at any time, also in mid-stream."""
+
+    def feed(self, event: Any) -> None:
+        """Take one event: a parsed SSE `data` object or an SDK event object."""
+
+    def reading(self) -> Reading:
+        """The facts of what has come so far, as if the stream ended here."""
+
+
+class Projector(Protocol):
+    """Transcript -> request. `previous` is an earlier projection of the same conversation for the same target."""
+
+    def __call__(
+        self, transcript: Transcript, options: Options, previous: Projection | None = None
+    ) -> Projection: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Provider:
+    """One wire format. `sniff` says how well a parsed value fits it: 0 (not at all) to 100 (certainly)."""
+
+    name: str
+    sniff: Callable[[Any], int]
+    read: Reader
+    assembler: Callable[[], Assembler]
+    project: Projector
+    rules: Rulebook
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """One kind of session file. `home` is the target it is sent to; `sniff` looks at the first bytes of a file."""
+
+    name: str
+    home: str
+    sniff: Callable[[bytes], int]
+    read: Callable[[bytes, Origin], Reading]

@@ -1,0 +1,403 @@
+"""read -> fold -> project -> check, each by itself and as one function.
+
+There is one repair, and it is the projection of the facts; nothing here edits a payload.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from pydantic import ValidationError
+
+from normalizer import cleaning, registry
+from normalizer.errors import CannotProject, RuleViolations, UnknownFormat, UnreadableInput
+from normalizer.facts import FACT, load_lines
+from normalizer.folding import fold
+from normalizer.pausing import collector_paused
+from normalizer.projection import Adjustment, Options, Projection
+from normalizer.reading import Reading
+from normalizer.rules import judge, rejects
+
+if TYPE_CHECKING:
+    from normalizer.facts import Fact
+    from normalizer.provider import Assembler, Provider
+    from normalizer.reading import Finding, Fragment, Leftover
+    from normalizer.rules import Violation
+    from normalizer.shapes import ReportDict
+    from normalizer.transcript import Transcript
+
+Source: TypeAlias = "Path | str | bytes | bytearray | Mapping[str, Any] | Sequence[Any]"
+"""A path, a text (a path unless it begins with `{` or `[`), bytes, or parsed JSON with SDK objects anywhere in it."""
+
+_SNIFFED = 65_536
+
+
+# ---------------------------------------------------------------- read
+
+
+@collector_paused
+def read(source: Source, *, format: str = "auto", origin: Mapping[str, Any] | None = None) -> Reading:  # noqa: A002
+    """The facts of an input, what was wrong with it, and everything that became no fact.
+
+    Raises UnreadableInput (`no_messages` where there is nothing in it) and UnknownFormat.
+    """
+    known = origin or {}
+    if isinstance(source, (Path, str, bytes, bytearray)):
+        reading = _from_bytes(_load(source), format, known)
+    else:
+        reading = _from_value(cleaning.from_value(source), format, known)
+    model = known.get("model")
+    if model:
+        facts = tuple(
+            replace(fact, model=model) if fact.kind in ("model_replied", "reply_cut") and fact.model is None else fact  # type: ignore[union-attr]
+            for fact in reading.facts
+        )
+        reading = replace(reading, facts=facts)
+    return reading
+
+
+def _load(source: Path | str | bytes | bytearray) -> bytes:
+    if isinstance(source, str):
+        if source.lstrip()[:1] in ("{", "["):
+            return source.encode("utf-8", "surrogatepass")
+        source = Path(source)
+    if isinstance(source, Path):
+        try:
+            return source.read_bytes()
+        except OSError as error:
+            what = error.strerror or type(error).__name__
+            raise UnreadableInput(f"cannot read {str(source)!r}: {what}; check the path", reason="not_found") from None
+        except ValueError:
+            raise UnreadableInput("the path holds a NUL character; check the path", reason="not_found") from None
+    return bytes(source)
+
+
+def _from_bytes(data: bytes, name: str, origin: Mapping[str, Any]) -> Reading:
+    if not data.strip(b" \t\r\n\0"):
+        raise UnreadableInput("the input is empty: there are no messages in it", reason="no_messages")
+    if name in registry.FORMATS:
+        return registry.session_format(name).read(data, origin)
+    if name == "facts" or (name == "auto" and _is_facts(data)):
+        return Reading(format="facts", facts=tuple(load_lines(data)))
+    if name == "auto":
+        head = data[:_SNIFFED]
+        scores = {n: registry.session_format(n).sniff(head) for n in registry.FORMATS}
+        best = max(scores, key=lambda n: scores[n], default="")
+        if scores.get(best, 0) > 0:
+            return registry.session_format(best).read(data, origin)
+    elif name not in registry.PROVIDERS:
+        registry.session_format(name)  # raises with the names there are
+    try:
+        cleaned = cleaning.from_text(data)
+    except ValueError as error:
+        found = _lines(data)
+        if found is None:
+            raise _no_json(data, error) from None
+        cleaned = found
+    return _from_value(cleaned, name, origin)
+
+
+def _is_facts(data: bytes) -> bool:
+    first = data.lstrip()[:400]
+    return first.startswith(b'{"fact_id"') or (first.startswith(b"{") and b'"fact_id"' in first and b'"kind"' in first)
+
+
+def _no_json(data: bytes, error: ValueError) -> UnreadableInput | UnknownFormat:
+    if data[:1] not in b"{[" and data.lstrip()[:1] not in b"{[":
+        return UnknownFormat("the input is no JSON and no session file that is known; pass the history as JSON")
+    line = getattr(error, "lineno", None)
+    where = f"line {line}, column {getattr(error, 'colno', 0)}: " if line else ""
+    return UnreadableInput(f"{where}the input is not valid JSON ({getattr(error, 'msg', 'cut off?')})", line=line)
+
+
+def _lines(data: bytes) -> cleaning.Cleaned | None:
+    """Messages one a line; a line that is none is a finding."""
+    result = cleaning.Cleaned([])
+    for number, line in enumerate(data.split(b"\n"), start=1):
+        if not line.strip():
+            continue
+        try:
+            found = cleaning.from_text(line)
+        except ValueError:
+            found = None
+        if found is None or not (isinstance(found.value, dict) and "role" in found.value):
+            if number == 1:
+                return None
+            place = cleaning.Finding("bad_line", "the line is no message", line=number)
+            result.findings.append(place)
+            text = line.decode("utf-8", "replace")
+            result.leftovers.append(cleaning.Leftover("a line that is no message", text, line=number))
+            continue
+        result.value.append(found.value)
+        result.findings.extend(found.findings)
+        result.leftovers.extend(found.leftovers)
+    return result if result.value else None
+
+
+def _from_value(cleaned: cleaning.Cleaned, name: str, origin: Mapping[str, Any]) -> Reading:
+    value = cleaned.value
+    if name != "auto":
+        chosen = registry.provider(name)
+    else:
+        scores = {n: registry.provider(n).sniff(value) for n in registry.PROVIDERS}
+        best = max(scores, key=lambda n: scores[n])
+        if scores[best] <= 0:
+            if _empty(value):
+                raise UnreadableInput("there are no messages in the input", reason="no_messages")
+            raise UnknownFormat(
+                f"this JSON ({_shape(value)}) is no history that is known; formats: {', '.join(registry.names())}"
+            )
+        chosen = registry.provider(best)
+    if _empty(value):
+        raise UnreadableInput("there are no messages in the input", reason="no_messages")
+    if not isinstance(value, (dict, list)) or not (isinstance(value, list) or "messages" in value or "content" in value):
+        raise UnknownFormat(f"this JSON ({_shape(value)}) is no history of {chosen.name!r}")
+    try:
+        reading = chosen.read(value, origin)
+    except cleaning.Unclean:
+        cleaned = cleaning.clean(value)
+        reading = chosen.read(cleaned.value, origin)
+    if cleaned.findings:
+        reading = replace(
+            reading,
+            findings=(*cleaned.findings, *reading.findings),
+            leftovers=(*cleaned.leftovers, *reading.leftovers),
+        )
+    return reading
+
+
+def _empty(value: Any) -> bool:
+    return value in ([], {}) or (isinstance(value, dict) and any(value.get(k) == [] for k in ("messages", "input", "contents")))
+
+
+def _shape(value: Any) -> str:
+    if isinstance(value, dict):
+        return f"an object with {', '.join(repr(str(k)[:30]) for k in list(value)[:5]) or 'no keys'}"
+    if isinstance(value, list):
+        return f"a list of {len(value)} items, the first a {type(value[0]).__name__}" if value else "an empty list"
+    return f"a {type(value).__name__}"
+
+
+def read_stream(events: Iterable[Any], target: str) -> Reading:
+    """The facts of a stream's events, up to where it ends or is cut. Events are SDK objects, parsed `data`, or SSE text."""
+    assembler: Assembler = registry.provider(target).assembler()
+    for event in events:
+        assembler.feed(event)
+    return assembler.reading()
+
+
+# ---------------------------------------------------------------- project and check
+
+
+@collector_paused
+def project(
+    transcript: Transcript, target: str, *, previous: Projection | None = None, **options: Any
+) -> Projection:
+    """The request for one target. `options` are the fields of `Options`; `previous` an earlier projection to go on from.
+
+    Raises OpenCalls, CannotProject, UnknownFormat (no such target).
+    """
+    return registry.provider(target).project(transcript, Options(**options), previous)
+
+
+def check(
+    request: Any, target: str, *, profile: str | None = None, context: Mapping[str, Any] | None = None
+) -> tuple[Violation, ...]:
+    """The rules of the target that a request breaks, in the order of the rulebook."""
+    known = dict(context or {})
+    if profile is not None:
+        known["profile"] = profile
+    return judge(registry.provider(target).rules, request, known)
+
+
+# ---------------------------------------------------------------- repair
+
+
+@dataclass(frozen=True, slots=True)
+class Repair:
+    """Everything that a repair found and did; `report()` has all of it as JSON."""
+
+    format: str
+    to: str
+    request: dict[str, Any]
+    transcript: Transcript
+    findings: tuple[Finding, ...]
+    adjustments: tuple[Adjustment, ...]
+    leftovers: tuple[Leftover, ...]
+    fragments: tuple[Fragment, ...]
+    ids: dict[str, str]
+    ready: bool
+    violations_before: tuple[Violation, ...]
+    violations_after: tuple[Violation, ...]
+
+    def report(self) -> ReportDict:
+        """All of it as a JSON-able dict, nothing cut."""
+        from normalizer.reporting import report  # noqa: PLC0415 - reporting stands above this module
+
+        return report(self)
+
+
+def repair(
+    source: Source, *, format: str = "auto", to: str | None = None,  # noqa: A002
+    facts: Iterable[Fact | Mapping[str, Any]] = (), origin: Mapping[str, Any] | None = None,
+    open_calls: Any = "unknown", **options: Any,
+) -> Repair:  # fmt: skip
+    """Read an input, fold its facts, project them, check the request, and account for every difference.
+
+    `facts` is what the host knows beside the input, `origin` what the input does not say of itself. Raises
+    UnreadableInput, UnknownFormat, CannotProject, OpenCalls; RuleViolations would be a bug of this library.
+    """
+    known = origin or {}
+    reading = read(source, format=format, origin=known)
+    transcript = fold((*reading.facts, *host_facts(facts, reading.facts)))
+    target = to or _home(reading, transcript)
+    provider = registry.provider(target)
+    same = reading.request is not None and reading.home == target
+    model = options.pop("model", None)
+    if model is None and same:
+        named = reading.settings.get("model")
+        model = named if isinstance(named, str) else None
+    options.setdefault("account", known.get("account"))
+    options.setdefault("container_expired", bool(known.get("container_expired")))
+    projection = project(transcript, target, model=model, open_calls=open_calls, **options)
+    context = {"history": True, "received_types": received_types(transcript, target)}
+    adjustments = list(projection.adjustments)
+    request = projection.request
+    if same:
+        dropped = ("container",) if known.get("container_expired") else ()
+        request = _with_settings(reading, request, dropped)
+        request = _without_bad_settings(provider, request, projection.request, context, adjustments)
+    after = check(request, target, profile=options.get("profile"), context=context)
+    if bad := rejects(after):
+        raise RuleViolations(target, bad)
+    before = (
+        check(reading.request, target, profile=options.get("profile"), context=context)
+        if same and reading.request is not None
+        else ()
+    )
+    return Repair(
+        format=reading.format,
+        to=target,
+        request=request,
+        transcript=transcript,
+        findings=(*reading.findings, *transcript.findings),
+        adjustments=tuple(adjustments),
+        leftovers=reading.leftovers,
+        fragments=reading.fragments,
+        ids=projection.ids,
+        ready=projection.ready,
+        violations_before=before,
+        violations_after=after,
+    )
+
+
+def received_types(transcript: Transcript, target: str) -> tuple[str, ...]:
+    """The block types that no reader knows and that came from the target's own API."""
+    return tuple(
+        sorted(
+            {
+                part.type
+                for entry in transcript.entries
+                for part in entry.parts
+                if part.kind == "opaque" and getattr(entry.fact, "api", target) in (None, target)
+            }
+        )
+    )
+
+
+def _home(reading: Reading, transcript: Transcript) -> str:
+    if reading.home is not None:
+        return reading.home
+    api = next((e.fact.api for e in reversed(transcript.entries) if e.kind == "reply" and e.fact.api), None)  # type: ignore[union-attr]
+    if api is None:
+        raise CannotProject("the input does not say which API it is for; name one with to=", reason="no_target")
+    return str(api)
+
+
+def host_facts(given: Iterable[Fact | Mapping[str, Any]], read_facts: Sequence[Fact]) -> tuple[Fact, ...]:
+    """What the host says, as facts: what it leaves out (ids, places, turns) is filled in.
+
+    Raises UnreadableInput naming the fact and the field that is wrong.
+    """
+    plain = list(given)
+    if not plain:
+        return ()
+    turns = {
+        part.id: fact.turn_id
+        for fact in read_facts
+        if fact.kind in ("model_replied", "reply_cut")
+        for part in fact.parts  # type: ignore[union-attr]
+        if part.kind == "tool_call"
+    }
+    seq = max((fact.seq for fact in read_facts), default=0)
+    last = next((fact.turn_id for fact in reversed(read_facts) if fact.turn_id), None)
+    named = next((turns[c] for c in map(_call_id, plain) if c in turns), last)
+    made: list[Fact] = []
+    for number, said in enumerate(plain, start=1):
+        if not isinstance(said, Mapping):
+            made.append(said)
+            continue
+        turn = turns.get(_call_id(said), named)
+        filled = {"fact_id": f"host/{number}", "seq": seq + number, "source": "host", "turn_id": turn, **said}
+        try:
+            made.append(FACT.validate_python(filled))
+        except ValidationError as error:
+            first = error.errors(include_url=False, include_input=False, include_context=False)[0]
+            place = "".join(f"/{step}" for step in first["loc"][1:]) or "/kind"
+            raise UnreadableInput(f"host fact {number}: {first['msg']} at {place}", pointer=place, line=number) from None
+    return tuple(made)
+
+
+def _call_id(said: Any) -> Any:
+    return said.get("call_id") if isinstance(said, Mapping) else getattr(said, "call_id", None)
+
+
+def _with_settings(reading: Reading, projected: dict[str, Any], dropped: tuple[str, ...]) -> dict[str, Any]:
+    """The projection with the input's other settings, in the input's order."""
+    given = reading.request or {}
+    request: dict[str, Any] = {}
+    for key in given:
+        if key in projected:
+            request[key] = projected[key]
+        elif key in reading.settings and key not in dropped:
+            request[key] = reading.settings[key]
+    for key, value in projected.items():
+        if key not in request:
+            request[key] = value
+    betas = given.get("betas")
+    if "betas" in projected and isinstance(betas, list):
+        held = [b for b in betas if isinstance(b, str)]
+        request["betas"] = [*betas, *(b for b in projected["betas"] if not any(_release(b) == _release(h) for h in held))]
+    return request
+
+
+def _release(beta: str) -> str:
+    """A beta's name without its date."""
+    return beta.rsplit("-", 3)[0]
+
+
+def _without_bad_settings(
+    provider: Provider, request: dict[str, Any], projected: dict[str, Any], context: Mapping[str, Any],
+    adjustments: list[Adjustment],
+) -> dict[str, Any]:  # fmt: skip
+    """Leave out settings of the input that the API would refuse; the history is not theirs to spoil."""
+    for _ in range(len(request)):
+        bad = next(
+            (
+                (found, key)
+                for found in rejects(judge(provider.rules, request, context))
+                if (key := found.pointer.split("/")[1] if found.pointer else "") in request and key not in projected
+            ),
+            None,
+        )
+        if bad is None:
+            return request
+        found, key = bad
+        request = {name: value for name, value in request.items() if name != key}
+        adjustments.append(
+            Adjustment("trimmed", f"the setting {key!r} is left out: {found.message}", found.rule)
+        )
+    return request

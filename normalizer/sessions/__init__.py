@@ -1,0 +1,1 @@
+"""Formats of session files: one module each, with a record `FORMAT`."""

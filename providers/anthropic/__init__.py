@@ -1,0 +1,13 @@
+"""Anthropic Messages."""
+
+from normalizer.provider import Provider
+from normalizer.providers.anthropic import project, read, rules, stream, wire
+
+PROVIDER = Provider(
+    name=wire.API,
+    sniff=read.sniff,
+    read=read.read,
+    assembler=stream.Assembler,
+    project=project.project,
+    rules=rules.RULES,
+)

@@ -1,0 +1,390 @@
+"""The user's side as blocks: results of calls, verbatim or as notices, and words."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from normalizer import notices
+from normalizer.parts import Json
+from normalizer.projection import Adjustment
+from normalizer.providers.anthropic import keys, wire
+
+if TYPE_CHECKING:
+    from normalizer.facts import CallFact
+    from normalizer.parts import Media
+    from normalizer.providers.anthropic.render import Out, Renderer
+    from normalizer.stepping import Rendered
+    from normalizer.transcript import Call, Entry
+
+
+class Side:
+    """The user messages behind a reply, with the borders that they had.
+
+    What came in one message (`group`) stays in one; what has no group joins the message before it. `later` are blocks that
+    may not stand in a result and come behind all results.
+    """
+
+    __slots__ = ("blocks", "group", "later", "messages", "string")
+
+    def __init__(self, messages: list[dict[str, Any]]) -> None:
+        self.messages = messages
+        self.blocks: list[dict[str, Any]] = []
+        self.group: int | None = None
+        self.string = False
+        self.later: list[dict[str, Any]] = []
+
+    def add(self, blocks: list[dict[str, Any]], group: int | None, *, string: bool = False) -> None:
+        """Blocks of one message, or of no message in particular."""
+        if self.blocks and group is not None and group != self.group:
+            self.close()
+        if not self.blocks:
+            self.group, self.string = group, string
+        else:
+            self.string = False
+        self.blocks = [*self.blocks, *blocks] if self.blocks else blocks
+
+    def close(self) -> None:
+        """End the message."""
+        if self.blocks:
+            plain = self.string and len(self.blocks) == 1 and len(self.blocks[0]) == 2
+            self.messages.append({"role": "user", "content": self.blocks[0]["text"] if plain else self.blocks})
+        self.blocks, self.group, self.string = [], None, False
+
+
+# ---------------------------------------------------------------- results
+
+
+def results(renderer: Renderer, out: Out, side: Side, rendered: Rendered[Any]) -> None:
+    """One result for each call of the reply, in front of everything else."""
+    calls = out.calls
+    chain_told = renderer.chain.told
+    if len(calls) > 1:
+        calls = _in_order(renderer, calls)
+    blocks: list[dict[str, Any]] = []
+    groups: set[int] = set()
+    for call in calls:
+        key = call.key
+        facts = call.facts
+        wire_id = renderer.ids[key]
+        if not chain_told and len(facts) == 1:
+            fact = facts[0]
+            if fact.kind == "call_completed" and fact.raw is None and type(fact.content) is str:
+                if not fact.is_error:
+                    blocks.append({"type": "tool_result", "tool_use_id": wire_id, "content": fact.content})
+                    rendered.told.append((key, "completed", None, call.part.name))
+                    if fact.group is not None:
+                        groups.add(fact.group)
+                    continue
+        block, group = _answer(renderer, call, wire_id, side, rendered, out)
+        blocks.append(block)
+        if group is not None:
+            groups.add(group)
+    if len(groups) > 1:
+        rendered.adjustments.append(
+            Adjustment("merged", "results of one reply that stood in several messages are sent in one", "ANT-PAIR-003")
+        )
+        out.changed = True
+    side.add(blocks, min(groups) if groups else None)
+
+
+def _in_order(renderer: Renderer, calls: list[Call]) -> list[Call]:
+    """As they were sent; else as they were recorded, if all were; else in the order of the calls."""
+    told = renderer.chain.told
+    if all(call.key in told for call in calls):
+        order = {key: n for n, key in enumerate(told)}
+        return sorted(calls, key=lambda call: order[call.key])
+    shown = [call.facts[0].seq for call in calls if call.facts and call.facts[0].group is not None]
+    if len(shown) == len(calls):
+        return sorted(calls, key=lambda call: call.facts[0].seq)
+    return calls
+
+
+def _answer(
+    renderer: Renderer, call: Call, wire_id: str, side: Side, rendered: Rendered[Any], out: Out
+) -> tuple[dict[str, Any], int | None]:
+    """The result block of one call, and the message that it came in."""
+    told = renderer.chain.told.get(call.key)
+    late = next((f.seq for f in call.facts if f.kind == "outcome_attested" and f.late), None)
+    if told is not None:
+        fact = next((f for f in call.facts if f.fact_id == told.result), None) if told.result else None
+        kind, text = told.outcome, told.text
+    elif late is not None:
+        call, kind, fact, text = *_before(call, late), None
+    else:
+        kind = notices.told_kind(call, running=renderer.running)
+        fact = call.result if kind == "completed" else None
+        text = None
+    if fact is not None and fact.content is not None:  # type: ignore[union-attr]
+        return _recorded(call, fact, wire_id, side, rendered, out, told=told is not None)
+    if text is None:
+        text = notices.notice(call, kind, wire_id, renderer.options.notices)
+    fresh = _note_notice(call, kind, text, rendered)
+    out.changed = out.changed or fresh
+    rendered.told.append((call.key, kind, text, call.part.name))
+    block = {"type": "tool_result", "tool_use_id": wire_id, "content": text}
+    if kind in notices.ERROR_FLAGGED or (kind == "completed" and call.outcome.is_error):
+        block["is_error"] = True  # type: ignore[assignment]
+    _echo_toolset(call, block)
+    group = next((f.group for f in call.facts if f.kind == "outcome_attested" and f.group is not None), None)
+    return block, group
+
+
+def _before(call: Call, seq: int) -> tuple[Call, str, CallFact | None]:
+    """The call as it was told before late news about it stood in what was read."""
+    from dataclasses import replace  # noqa: PLC0415 - rare
+
+    from normalizer.outcomes import decide  # noqa: PLC0415
+
+    facts = tuple(f for f in call.facts if f.seq < seq)
+    earlier = replace(call, facts=facts, outcome=decide(facts, None))
+    kind = earlier.outcome.kind if earlier.outcome.kind != "pending" else "unknown"
+    return earlier, kind, earlier.result if kind == "completed" else None
+
+
+def _note_notice(call: Call, kind: str, text: str, rendered: Rendered[Any]) -> bool:
+    """Report a notice; whether it differs from what was read."""
+    rendered.adjustments.append(
+        Adjustment(
+            "notice",
+            f"call {call.key!r} has no recorded result: its outcome ({kind}) is told instead",
+            kind,
+            call.key,
+            tuple(f.fact_id for f in call.facts),
+        )
+    )
+    body = text.split("\n", 1)[1].rpartition("\n")[0] if "\n" in text else text
+    return not any(
+        f.kind == "outcome_attested" and f.notice is not None and f.notice == body for f in call.facts
+    )
+
+
+def _recorded(
+    call: Call, fact: CallFact, wire_id: str, side: Side, rendered: Rendered[Any], out: Out, *, told: bool
+) -> tuple[dict[str, Any], int | None]:
+    """A recorded result, verbatim as far as the API takes it."""
+    rendered.told.append((call.key, "completed", None, call.part.name))
+    raw = fact.raw.value if fact.raw is not None and _own(fact.raw.value) else None  # type: ignore[union-attr]
+    failed = bool(fact.is_error)  # type: ignore[union-attr]
+    if raw is not None:
+        block = raw if raw.get("tool_use_id") == wire_id else {**raw, "tool_use_id": wire_id}
+        if not raw.keys() <= keys.BLOCK_KEYS["tool_result"] or (raw.get("is_error") is not None and not isinstance(raw["is_error"], bool)):
+            block = {k: v for k, v in block.items() if k in keys.BLOCK_KEYS["tool_result"]}
+            block["is_error"] = failed
+            _trimmed(rendered, call, fact, raw)
+            out.changed = True
+    else:
+        content = fact.content  # type: ignore[union-attr]
+        block = {"type": "tool_result", "tool_use_id": wire_id}
+        block["content"] = content if isinstance(content, str) else [_block(part) for part in content]
+        if failed:
+            block["is_error"] = True
+    inner = block.get("content")
+    if type(inner) is not str and inner is not None:
+        block = _fitting(call, fact, block, side, rendered, out)
+        inner = block.get("content")
+    elif inner is None and "content" in block:
+        block = {k: v for k, v in block.items() if k != "content"}
+    if failed and not (inner if isinstance(inner, str) else any(b.get("text") for b in inner or ())):
+        text = notices.notice(call, "completed", wire_id)
+        block = {**block, "content": text}
+        rendered.told[-1] = (call.key, "completed", text, call.part.name)
+        _note_notice(call, "completed", text, rendered)
+        out.changed = True
+    return _echoed(call, block), fact.group
+
+
+def _own(raw: Any) -> bool:
+    """Whether a raw result block is of this API."""
+    return isinstance(raw, dict) and raw.get("type") == "tool_result" and (
+        raw.get("content") is None or isinstance(raw["content"], str)
+        or (isinstance(raw["content"], list) and all(isinstance(b, dict) for b in raw["content"]))
+    )  # fmt: skip
+
+
+def _trimmed(rendered: Rendered[Any], call: Call, fact: CallFact, raw: dict[str, Any]) -> None:
+    extra = {k: v for k, v in raw.items() if k not in keys.BLOCK_KEYS["tool_result"]}
+    rendered.adjustments.append(
+        Adjustment("trimmed", f"the result of call {call.key!r} has keys that the API does not know", "ANT-MSG-004",
+                   call.key, (fact.fact_id,), Json.of(extra or raw.get("is_error")).text)
+    )  # fmt: skip
+
+
+_TEXT_ONLY: Final = frozenset({"text"})
+_TOOLSET: Final = frozenset({"text", "image", "browser_state"})
+
+
+def _fitting(
+    call: Call, fact: CallFact, block: dict[str, Any], side: Side, rendered: Rendered[Any], out: Out
+) -> dict[str, Any]:
+    """A result's list of blocks, as far as the API takes it in this result; the rest is moved behind or left out."""
+    given: list[dict[str, Any]] = block["content"]
+    raw = call.part.raw.value if call.part.raw is not None else {}
+    programmatic = isinstance(raw, dict) and str((raw.get("caller") or {}).get("type", "direct")) != "direct"
+    if block.get("is_error") or programmatic:
+        allowed, because = _TEXT_ONLY, "ANT-PTC-003" if programmatic else "ANT-RES-002"
+    elif isinstance(raw, dict) and raw.get("toolset_name"):
+        allowed, because = _TOOLSET, "ANT-RES-009"
+    else:
+        allowed, because = wire.RESULT_BLOCKS, "ANT-RES-001"
+        if any(b.get("type") == "search_result" for b in given) and any(b.get("type") != "search_result" for b in given):
+            allowed, because = frozenset({"search_result"}), "ANT-RES-007"
+    kept: list[dict[str, Any]] = []
+    for inner in given:
+        kind = inner.get("type")
+        if kind == "text" and not str(inner.get("text") or "").strip():
+            _note(rendered, "dropped_empty", "a blank text in a result is left out", "ANT-RES-004", call, fact, inner)
+        elif kind in allowed and not (kind == "text" and not isinstance(inner.get("text"), str)):
+            trimmed = {k: v for k, v in inner.items() if k in keys.BLOCK_KEYS.get(str(kind), inner)}
+            if trimmed != inner:
+                _note(rendered, "trimmed", "a block in a result has keys that the API does not know", "ANT-MSG-004",
+                      call, fact, inner)  # fmt: skip
+            kept.append(inner if trimmed == inner else trimmed)
+        elif kind in ("image", "document", "search_result", "text") and not programmatic:
+            side.later.append(inner)
+            _note(rendered, "media_moved", f"a {kind} block may not stand in this result: it is sent behind the results",
+                  because, call, fact, None)  # fmt: skip
+        elif kind in ("image", "document", "search_result", "browser_state", "tool_reference"):
+            _note(rendered, "media_moved", f"a {kind} block may not stand in this result and is left out", because,
+                  call, fact, inner)  # fmt: skip
+        else:
+            kept.append({"type": "text", "text": Json.of(inner).text})
+            _note(rendered, "told_as_text", f"a {kind!r} block in a result is sent as its JSON text", because, call,
+                  fact, None)  # fmt: skip
+    if len(kept) == len(given) and all(a is b for a, b in zip(kept, given, strict=True)) and kept:
+        return block
+    out.changed = True
+    if any(b is inner for inner in kept for b in ()):
+        return block
+    return {**block, "content": kept or ""}
+
+
+def _note(
+    rendered: Rendered[Any], kind: Any, message: str, because: str, call: Call, fact: CallFact, inner: Any
+) -> None:
+    content = Json.of(inner).text if inner is not None else None
+    rendered.adjustments.append(Adjustment(kind, message, because, call.key, (fact.fact_id,), content))
+
+
+def _echo_toolset(call: Call, block: dict[str, Any]) -> None:
+    """A toolset's call is answered under the toolset's name."""
+    raw = call.part.raw.value if call.part.raw is not None else None
+    name = raw.get("toolset_name") if isinstance(raw, dict) else None
+    if name:
+        block["toolset_name"] = name
+
+
+def _echoed(call: Call, block: dict[str, Any]) -> dict[str, Any]:
+    raw = call.part.raw.value if call.part.raw is not None else None
+    name = raw.get("toolset_name") if isinstance(raw, dict) else None
+    if block.get("toolset_name") == name:
+        return block
+    rest = {k: v for k, v in block.items() if k != "toolset_name"}
+    return {**rest, "toolset_name": name} if name else rest
+
+
+def content_text(call: Call) -> str | None:
+    """The recorded content of a call's result as text, for a report."""
+    for fact in call.facts:
+        content = getattr(fact, "content", None)
+        if content is not None:
+            if isinstance(content, str):
+                return content
+            return Json.of([_block(part) for part in content]).text
+    return None
+
+
+# ---------------------------------------------------------------- words and media
+
+
+def user_blocks(renderer: Renderer, entry: Entry, out: Out) -> list[dict[str, Any]]:
+    """The blocks of a user message: blank text and what has no place on the user's side are left out."""
+    blocks: list[dict[str, Any]] = []
+    for part in entry.parts:
+        kind = part.kind
+        if kind == "text":
+            text = part.text
+            if not text or text.isspace():
+                _left_out(entry, out, "dropped_empty", "a blank text is left out", "ANT-BLK-002", part)
+            else:
+                blocks.append(replay(part.raw.value, out, entry) if part.raw is not None else {"type": "text", "text": text})
+        elif kind == "media":
+            block = _block(part)
+            if block is None or not _usable(block):
+                _left_out(entry, out, "media_moved", "a picture or document that the API cannot take", "ANT-BLK-006", part)
+            elif block.get("type") == "container_upload" and not any("code_execution" in t for t in renderer.head.offered):
+                _left_out(entry, out, "media_moved", "an upload needs the code execution tool", "ANT-BLK-012", part)
+            else:
+                blocks.append(replay(block, out, entry))
+        elif kind == "opaque" and part.type not in FOREIGN and part.type not in wire.ASSISTANT_BLOCKS and part.type:
+            blocks.append(replay(part.raw.value, out, entry))
+        else:
+            _left_out(entry, out, "dropped_fragment", f"a {kind} block has no place in a user message", "ANT-MSG-003", part)
+    return blocks
+
+
+def _left_out(entry: Entry, out: Out, kind: Any, message: str, because: str, part: Any) -> None:
+    raw = getattr(part, "raw", None)
+    content = raw.text if raw is not None else getattr(part, "text", None)
+    out.notes.append(Adjustment(kind, message, because, facts=(entry.fact.fact_id,), content=content))
+    out.changed = True
+
+
+FOREIGN: Final = frozenset(
+    {
+        "output_text", "input_text", "refusal", "tool_call", "reasoning", "function_call", "function_call_output",
+        "image_url", "input_image", "input_file", "input_audio", "tool-call", "tool-result", "text", "tool_use",
+        "tool_result", "image", "document", "audio", "file", "json",
+    }
+)  # fmt: skip
+"""Types of other wires, and of this one where the block is broken: such an opaque part is no block of this API."""
+
+
+def replay(block: dict[str, Any], out: Out, entry: Entry) -> dict[str, Any]:
+    """A block as it was received, less the keys that the API does not take back."""
+    kind = block.get("type")
+    known = keys.BLOCK_KEYS.get(kind) if isinstance(kind, str) else None
+    if known is None or block.keys() <= known:
+        return block
+    extra = {k: v for k, v in block.items() if k not in known}
+    out.notes.append(
+        Adjustment("trimmed", f"a {kind} block has keys that the API does not know", "ANT-MSG-004",
+                   facts=(entry.fact.fact_id,), content=Json.of(extra).text)
+    )  # fmt: skip
+    return {k: v for k, v in block.items() if k in known}
+
+
+def _usable(block: dict[str, Any]) -> bool:
+    """Whether a picture's or document's declared form is one of the API's."""
+    source = block.get("source")
+    if not isinstance(source, dict):
+        return block.get("type") in ("search_result", "container_upload")
+    media_type = source.get("media_type")
+    if block.get("type") == "image" and source.get("type") == "base64":
+        return media_type in wire.IMAGE_TYPES
+    if block.get("type") == "document" and source.get("type") == "base64":
+        return bool(media_type == "application/pdf")
+    return True
+
+
+def _block(part: Any) -> dict[str, Any]:
+    """A text or media part as a block of this API."""
+    raw = part.raw.value if part.raw is not None else None
+    if part.kind == "text":
+        return raw if isinstance(raw, dict) and raw.get("type") == "text" else {"type": "text", "text": part.text}
+    if part.kind == "opaque":
+        return raw if isinstance(raw, dict) else {"type": "text", "text": Json.of(raw).text}
+    if isinstance(raw, dict) and raw.get("type") in wire.USER_BLOCKS:
+        return raw
+    return _media(part)
+
+
+def _media(part: Media) -> dict[str, Any]:
+    """A picture or document of another API."""
+    if part.media == "file" and part.file_id:
+        return {"type": "document", "source": {"type": "file", "file_id": part.file_id}}
+    kind = "image" if part.media == "image" else "document"
+    if part.data is not None:
+        return {"type": kind, "source": {"type": "base64", "media_type": part.media_type, "data": part.data}}
+    if part.url is not None:
+        return {"type": kind, "source": {"type": "url", "url": part.url}}
+    return {"type": part.media}

@@ -1,0 +1,421 @@
+"""One step of the history as messages: the reply, the results behind it, and what else the user's side says.
+
+Results come first, then late news and words in order of `seq`, then system messages. Where a server call is
+kept open, nothing but results may stand behind it, and the rest waits.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final
+
+from normalizer import notices
+from normalizer.chains import state
+from normalizer.facts import News
+from normalizer.projection import Adjustment
+from normalizer.providers.anthropic import answers, marks, replies, wire
+from normalizer.stepping import Rendered, Rendering, Step
+
+if TYPE_CHECKING:
+    from normalizer.chains import Chain
+    from normalizer.projection import Options
+    from normalizer.providers.anthropic.top import Top
+    from normalizer.transcript import Call, Entry, Transcript
+
+
+@dataclass(frozen=True, slots=True)
+class Flow:
+    """What a step hands to the next.
+
+    `started`: a message stands before it. `intact`: nothing before it differs from what was read. `held` are keys of server
+    calls that were kept open, `waiting` entries and news that found no place yet. `after_user`: the last message is the
+    user's side's. `betas` are block types that need a beta; `container` is that of waiting code.
+    """
+
+    started: bool = False
+    intact: bool = True
+    after_user: bool = False
+    held: frozenset[str] = frozenset()
+    waiting: tuple[Any, ...] = ()
+    betas: frozenset[str] = frozenset()
+    marks: int = 0
+    container: str | None = None
+
+
+@dataclass(slots=True)
+class Out:
+    """A step while it is being made.
+
+    `blocks` are the reply's, `calls` the client calls in it that want a result, `told_aside` those that are told as text.
+    `changed` says that something differs from what was received; `open_tail` that the server goes on from here.
+    """
+
+    blocks: list[dict[str, Any]]
+    calls: list[Call]
+    told_aside: list[Call]
+    notes: list[Adjustment]
+    choices: list[tuple[str, str, str | None]]
+    held: frozenset[str]
+    betas: set[str]
+    changed: bool = False
+    open_tail: bool = False
+    dropped: bool = False
+    string: bool = False
+    container: str | None = None
+
+
+_USER_SIDE: Final = frozenset({"user", "steering", "summary", "news"})
+_SYSTEM_SIDE: Final = frozenset({"instructions", "tools"})
+
+
+class Renderer:
+    """Renders the steps of one projection."""
+
+    def __init__(
+        self, transcript: Transcript, options: Options, model: str, chain: Chain, ids: dict[str, str], head: Top
+    ) -> None:
+        self.transcript = transcript
+        self.entries = transcript.entries
+        self.calls = transcript.calls
+        self.server_calls = transcript.server_calls
+        self.options = options
+        self.model = model
+        self.row = wire.capability(model)
+        self.family = wire.family(model)
+        self.chain = chain
+        self.ids = ids
+        self.head = head
+        self.running = options.open_calls == "say_running"
+        self.news_by_step: dict[str | None, list[News]] = {}
+        for item in chain.news:
+            self.news_by_step.setdefault(item.after, []).append(item)
+        self._first_user: int | None = None
+        self.usual = not chain.told and not chain.news and not head.names and not chain.states
+
+    def __call__(self, step: Step, flow: Flow, before: Rendering[Flow]) -> Rendered[Flow]:
+        """The messages of one step."""
+        if self.usual and not step.last and flow.started and not flow.held and not flow.waiting:
+            messages, told = self._usual(step)
+            if messages is not None:
+                return Rendered(messages, flow if flow.after_user else replace(flow, after_user=True), (), told)
+        out = Out([], [], [], [], [], flow.held, set())
+        if step.reply is not None:
+            replies.render(self, step, flow, before, out)
+            if out.blocks and not flow.started and not self._may_stand_first(step, out):
+                self._drop_beginning(step, out)
+        messages = []
+        after_user = flow.after_user
+        if out.blocks:
+            content: Any = out.blocks
+            if out.string and len(out.blocks) == 1 and len(out.blocks[0]) == 2:
+                content = out.blocks[0]["text"]
+            messages.append({"role": "assistant", "content": content})
+            after_user = False
+        rendered: Rendered[Flow] = Rendered(messages, flow, out.notes, [], [], out.choices)
+        had = len(messages)
+        waiting = self._user_side(step, flow, out, rendered)
+        if len(messages) > had:
+            after_user = True
+        rendered.open = bool(out.held)
+        rendered.asks = out.open_tail or (after_user and (len(messages) > had or flow.after_user))
+        if step.last and step.reply is not None and not rendered.asks:
+            rendered.asks = self._prefill(step, messages, rendered)
+        found = sum(marks.count(m["content"]) for m in messages) if _has_marks(messages) else 0
+        betas = flow.betas | out.betas if not out.betas <= flow.betas else flow.betas
+        rendered.flow = _flow(flow, messages, after_user, out, waiting, betas, found)
+        return rendered
+
+    def _usual(self, step: Step) -> tuple[list[dict[str, Any]] | None, list[Any]]:
+        """The step that most histories consist of: text and calls, each call with a plain recorded result, then perhaps
+        plain words. None where anything else is in it; the long way makes the same of it."""
+        reply = step.reply
+        nothing: tuple[None, list[Any]] = (None, [])
+        if reply is None or reply.fact.kind != "model_replied" or len(step.behind) > 1:
+            return nothing
+        fact: Any = reply.fact
+        if fact.stop_reason == "refusal" or fact.string:
+            return nothing
+        blocks: list[dict[str, Any]] = []
+        results: list[dict[str, Any]] = []
+        told: list[Any] = []
+        ids, calls, keys = self.ids, self.calls, iter(reply.calls)
+        group: int | None = None
+        last = -1
+        for part in reply.parts:
+            kind = part.kind
+            if part.raw is not None:
+                return nothing
+            if kind == "text":
+                text = part.text
+                if not text or text.isspace():
+                    return nothing
+                blocks.append({"type": "text", "text": text})
+            elif kind == "tool_call":
+                key = next(keys)
+                given = part.arguments._value  # noqa: SLF001 - the usual case without a property call
+                if key is None or type(given) is not dict or ids[key] != part.id:
+                    return nothing
+                facts = calls[key].facts
+                if len(facts) != 1:
+                    return nothing
+                done: Any = facts[0]
+                if done.kind != "call_completed" or type(done.content) is not str or done.raw is not None or done.is_error:
+                    return nothing
+                if results and done.group != group or done.seq < last:
+                    return nothing
+                group, last = done.group, done.seq
+                blocks.append({"type": "tool_use", "id": part.id, "name": part.name, "input": given})
+                results.append({"type": "tool_result", "tool_use_id": part.id, "content": done.content})
+                told.append((key, "completed", None, part.name))
+            else:
+                return nothing
+        if not blocks:
+            return nothing
+        messages: list[dict[str, Any]] = [{"role": "assistant", "content": blocks}]
+        if results:
+            messages.append({"role": "user", "content": results})
+        if step.behind:
+            entry = step.behind[0]
+            said: Any = entry.fact
+            if entry.kind != "user" or len(entry.parts) != 1 or (results and (said.group == group or said.group is None)):
+                return nothing
+            part = entry.parts[0]
+            if part.kind != "text" or part.raw is not None or not part.text or part.text.isspace():
+                return nothing
+            content: Any = part.text if said.string else [{"type": "text", "text": part.text}]
+            messages.append({"role": "user", "content": content})
+        elif not results:
+            return nothing
+        return messages, told
+
+    # ------------------------------------------------------------ the beginning
+
+    def first_user(self) -> int:
+        """The index of the first entry of the user's side that says something; the number of entries if there is none."""
+        if self._first_user is None:
+            self._first_user = next(
+                (n for n, e in enumerate(self.entries) if e.kind in _USER_SIDE and _says(e)), len(self.entries)
+            )
+        return self._first_user
+
+    def _may_stand_first(self, step: Step, out: Out) -> bool:
+        """Whether a reply may begin the request: after a compaction, or where nobody else says anything."""
+        return out.blocks[0].get("type") == "compaction" or self.first_user() >= len(self.entries)
+
+    def _drop_beginning(self, step: Step, out: Out) -> None:
+        """A history whose beginning was cut off starts with the first words of the user's side."""
+        out.notes.append(
+            Adjustment(
+                "dropped_turn",
+                "the beginning of the history is cut off: a reply that no message stands before is left out",
+                "ANT-ROLE-010",
+                facts=(step.after or "",),
+                content=replies.text_of(out.blocks),
+            )
+        )
+        for call in out.calls:
+            out.notes.append(
+                Adjustment("dropped_orphan", f"call {call.key!r} goes with it", "ANT-ROLE-010", call.key,
+                           tuple(f.fact_id for f in call.facts), answers.content_text(call))
+            )  # fmt: skip
+        out.blocks, out.calls, out.changed, out.dropped = [], [], True, True
+        out.held, out.open_tail = frozenset(), False
+
+    def _prefill(self, step: Step, messages: list[dict[str, Any]], rendered: Rendered[Flow]) -> bool:
+        """A reply at the end, on a model that would go on with it: its white space at the end goes."""
+        fact = step.reply.fact if step.reply is not None else None
+        if not self.row.prefill or not messages or getattr(fact, "stop_reason", None) is not None:
+            return False
+        message = messages[-1]
+        content = message["content"]
+        text = content if isinstance(content, str) else content[-1].get("text") if content else None
+        if isinstance(text, str) and text != text.rstrip():
+            kept = text.rstrip()
+            messages[-1] = {
+                "role": "assistant",
+                "content": kept if isinstance(content, str) else [*content[:-1], {**content[-1], "text": kept}],
+            }
+            rendered.adjustments.append(
+                Adjustment("trimmed", "white space at the end of a prefill", "ANT-MSG-006",
+                           facts=(step.after or "",), content=text)
+            )  # fmt: skip
+            rendered.choices.append(("trimmed", step.after or "", None))
+        return fact is not None and fact.kind == "model_replied"
+
+    # ------------------------------------------------------------ the user's side
+
+    def _user_side(self, step: Step, flow: Flow, out: Out, rendered: Rendered[Flow]) -> tuple[Any, ...]:
+        """Put the user's side of a step behind its reply; returns what waits for a later place."""
+        side = answers.Side(rendered.messages)
+        if out.calls:
+            answers.results(self, out, side, rendered)
+        if (
+            len(step.behind) == 1
+            and step.behind[0].kind == "user"
+            and not (flow.waiting or out.told_aside or step.last or out.held or side.later)
+            and step.after not in self.news_by_step
+        ):
+            self._entry(step.behind[0], side, out)
+            side.close()
+            return ()
+        items = self._items(step, flow, out, rendered)
+        if out.held:
+            self._withhold(step, items, rendered)
+            side.close()
+            return tuple(items)
+        system: list[Any] = []
+        for item in items:
+            if isinstance(item, News):
+                self._news(step, item, side, rendered)
+            elif item.kind in _SYSTEM_SIDE:
+                system.append(item)
+            else:
+                self._entry(item, side, out)
+        for text in side.later:
+            side.add([text], None)
+        for call in out.told_aside:
+            self._tell_aside(call, side, rendered)
+        side.close()
+        return self._system(system, flow, rendered, out)
+
+    def _items(self, step: Step, flow: Flow, out: Out, rendered: Rendered[Flow]) -> list[Any]:
+        """Everything but results, in order: what waited, entries and news by `seq`."""
+        items: list[Any] = [*step.behind, *self.news_by_step.get(step.after, ())]
+        if step.last and self.chain.base is not None:
+            items.extend(self._fresh_news(step))
+        if len(items) > len(step.behind):
+            items.sort(key=_seq)
+        return [*flow.waiting, *items]
+
+    def _fresh_news(self, step: Step) -> list[News]:
+        """News about calls that were told otherwise, or as running, in an earlier request of this chain."""
+        found = []
+        for key, told in self.chain.states.items():
+            call = self.calls.get(key)
+            if call is None or told[0] == "void":
+                continue
+            if len(call.facts) == 1 and told[0] == "completed" and told[1] == call.facts[0].fact_id:
+                continue
+            kind = notices.told_kind(call, running=self.running)
+            now = state(call, kind)
+            if now != told and not (told[1] and now[1]):
+                wire_id = self.chain.told[key].wire_id if key in self.chain.told else self.ids[key]
+                text = notices.late_news(call, kind, wire_id or self.ids[key], self.options.notices)
+                seq = call.facts[-1].seq if call.facts else 0
+                found.append(News(key, now[0], text, step.after, seq, now[1], now[2]))
+        return found
+
+    def _news(self, step: Step, item: News, side: answers.Side, rendered: Rendered[Flow]) -> None:
+        side.add([{"type": "text", "text": item.text}], None)
+        if item not in self.chain.news:
+            rendered.news.append(replace(item, after=step.after))
+            rendered.adjustments.append(
+                Adjustment(
+                    "late_news",
+                    f"call {item.call_id!r} was told otherwise before; what is known now is told at the end",
+                    item.outcome,
+                    item.call_id,
+                    (item.result,) if item.result else (),
+                    item.text,
+                )
+            )
+
+    def _entry(self, entry: Entry, side: answers.Side, out: Out) -> None:
+        """Words of the user's side; blank ones are left out."""
+        fact = entry.fact
+        if entry.kind == "news":
+            text = notices.sealed(
+                f"{notices.MARK}{fact.outcome}] [late, call {self.ids[fact.call_id]}]\n{fact.notice}",  # type: ignore[union-attr]
+                self.ids[fact.call_id],  # type: ignore[union-attr]
+            )
+            side.add([{"type": "text", "text": text}], fact.group)
+            return
+        blocks = answers.user_blocks(self, entry, out)
+        string = getattr(fact, "string", False)
+        if blocks:
+            side.add(blocks, fact.group, string=string)
+
+    def _tell_aside(self, call: Call, side: answers.Side, rendered: Rendered[Flow]) -> None:
+        """A call that may not be shown as one, though it did something, is told in words."""
+        kind = notices.told_kind(call, running=self.running)
+        if kind in ("denied", "never_run") or (not call.facts):
+            return
+        text = notices.told_as_text(call, kind, self.ids[call.key], self.options.notices)
+        side.add([{"type": "text", "text": text}], None)
+        rendered.choices.append(("told", call.key, None))
+        rendered.adjustments.append(
+            Adjustment("told_as_text", f"call {call.key!r} is told in words: its reply is left out", kind, call.key,
+                       tuple(f.fact_id for f in call.facts), text)
+        )  # fmt: skip
+
+    def _withhold(self, step: Step, items: list[Any], rendered: Rendered[Flow]) -> None:
+        """While the server goes on with its call, nothing but results may be said."""
+        if not step.last:
+            return
+        for item in items:
+            news = isinstance(item, News)
+            if not news and item.kind in _SYSTEM_SIDE and item.fact.fact_id not in self.head.later:
+                continue
+            rendered.adjustments.append(
+                Adjustment(
+                    "withheld_news" if news else "withheld_steering",
+                    "it waits: the provider's server goes on with its own call first",
+                    "ANT-SRV-003",
+                    item.call_id if news else None,
+                    () if news else (item.fact.fact_id,),
+                    item.text,
+                )
+            )
+
+    def _system(
+        self, entries: list[Entry], flow: Flow, rendered: Rendered[Flow], out: Out
+    ) -> tuple[Entry, ...]:
+        """System messages stand at the end of a user turn; without one they wait for the next."""
+        entries = [e for e in entries if e.fact.fact_id in self.head.later]
+        if not entries:
+            return ()
+        if not rendered.messages or rendered.messages[-1]["role"] == "assistant":
+            if rendered.messages or not flow.after_user:
+                return tuple(entries)
+        for entry in entries:
+            blocks = self.head.later[entry.fact.fact_id]
+            raw = getattr(entry.fact, "raw", None)
+            if raw is not None:
+                message = raw.value
+            elif getattr(entry.fact, "string", False) and len(blocks) == 1:
+                message = {"role": "system", "content": blocks[0]["text"]}
+            else:
+                message = {"role": "system", "content": blocks}
+            rendered.messages.append(message)
+            out.betas.update(b["type"] for b in blocks if b.get("type") in wire.BETAS)
+        return ()
+
+
+def _flow(
+    flow: Flow, messages: list[dict[str, Any]], after_user: bool, out: Out, waiting: tuple[Any, ...],
+    betas: frozenset[str], found: int,
+) -> Flow:  # fmt: skip
+    """The flow behind a step; the same object where nothing changes, which makes comparing cheap."""
+    intact = flow.intact and not out.changed
+    new = (flow.started or bool(messages), intact, after_user, out.held, waiting, betas, flow.marks + found, out.container)
+    old = (flow.started, flow.intact, flow.after_user, flow.held, flow.waiting, flow.betas, flow.marks, flow.container)
+    return flow if new == old else Flow(*new)
+
+
+def _has_marks(messages: list[dict[str, Any]]) -> bool:
+    for message in messages:
+        content = message["content"]
+        if type(content) is list:
+            for block in content:
+                if "cache_control" in block or type(block.get("content")) is list:
+                    return True
+    return False
+
+
+def _says(entry: Entry) -> bool:
+    return entry.kind == "news" or any(p.kind != "text" or p.text.strip() for p in entry.parts)
+
+
+def _seq(item: Any) -> int:
+    seq: int = item.seq if isinstance(item, News) else item.fact.seq
+    return seq

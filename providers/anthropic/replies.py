@@ -1,0 +1,241 @@
+"""A model's reply as the blocks of an assistant message.
+
+What was received from this API is replayed as received. What may not go back (thinking of another model or
+over another prefix, an unanswered server call, a refused turn) is left out whole and reported.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from normalizer import notices
+from normalizer.parts import Json
+from normalizer.projection import Adjustment
+from normalizer.providers.anthropic import answers, keys, server_calls, thinking, wire
+
+if TYPE_CHECKING:
+    from normalizer.parts import ToolCall
+    from normalizer.providers.anthropic.render import Flow, Out, Renderer
+    from normalizer.stepping import Rendering, Step
+    from normalizer.transcript import Call, Entry
+
+_SIMPLE: Final = frozenset({"text", "tool_call"})
+
+
+def render(renderer: Renderer, step: Step, flow: Flow, before: Rendering[Any], out: Out) -> None:
+    """Fill `out` with the reply's blocks and the calls that want a result."""
+    entry = step.reply
+    assert entry is not None  # noqa: S101 - the caller has looked
+    fact = entry.fact
+    out.string = getattr(fact, "string", False)
+    if fact.kind == "reply_cut" and not entry.parts:
+        return
+    if getattr(fact, "stop_reason", None) == "refusal":
+        _refused(renderer, entry, out)
+        return
+    pieces: list[Piece] = []
+    simple = True
+    keys_of = iter(entry.calls)
+    for part in entry.parts:
+        kind = part.kind
+        if kind == "text":
+            text = part.text
+            if not text or text.isspace():
+                answers._left_out(entry, out, "dropped_empty", "a blank text is left out", "ANT-BLK-002", part)  # noqa: SLF001
+                # what models write between blocks and the API does not take back is no change of its own
+                out.changed = True
+                continue
+            raw = part.raw
+            block = {"type": "text", "text": text} if raw is None else answers.replay(raw.value, out, entry)
+            pieces.append(Piece(part, None, block))
+        elif kind == "tool_call":
+            key = next(keys_of)
+            if key is None:
+                _repeated(entry, part, out)
+                continue
+            pieces.append(Piece(part, key, _call_block(renderer, entry, key, part, out)))
+        else:
+            simple = False
+            key = next(keys_of) if kind in ("server_tool_call", "server_tool_result") else None
+            pieces.append(Piece(part, key, None))
+    if not simple:
+        _choose(renderer, step, flow, before, entry, pieces, out)
+    if fact.kind == "reply_cut":
+        _trim_end(entry, pieces, out)
+    calls = renderer.calls
+    for piece in pieces:
+        if piece.block is not None:
+            out.blocks.append(piece.block)
+            if piece.part.kind == "tool_call":
+                out.calls.append(calls[piece.key])  # type: ignore[index]
+
+
+class Piece:
+    """One part of a reply on its way: its key if it is a call or a server's result, its block unless left out."""
+
+    __slots__ = ("block", "changed", "key", "part")
+
+    def __init__(self, part: Any, key: str | None, block: dict[str, Any] | None) -> None:
+        self.part = part
+        self.key = key
+        self.block = block
+        self.changed = False
+
+
+def _call_block(renderer: Renderer, entry: Entry, key: str, part: ToolCall, out: Out) -> dict[str, Any]:
+    """A client call: as received, with the id and name that it has on the wire and arguments as an object."""
+    wire_id = renderer.ids[key]
+    name = part.name
+    if renderer.head.names:
+        name = renderer.head.names.get(name, name)
+    if wire_id != part.id:
+        out.notes.append(
+            Adjustment("renamed_id", f"the id {part.id!r} of call {key!r} is sent as {wire_id!r}",
+                       "ANT-PAIR-005" if part.id and wire.CALL_ID.fullmatch(part.id) else "ANT-ID-001", key,
+                       (entry.fact.fact_id,))
+        )  # fmt: skip
+        out.changed = True
+    arguments = part.arguments
+    given = _input(arguments)
+    own = part.raw.value if part.raw is not None else None
+    if isinstance(own, dict) and own.get("type") == "tool_use":
+        block = answers.replay(own, out, entry)
+        if block.get("id") == wire_id and block.get("name") == name and type(block.get("input")) is dict:
+            return block
+        return {**block, "id": wire_id, "name": name, "input": given}
+    return {"type": "tool_use", "id": wire_id, "name": name, "input": given}
+
+
+def _input(arguments: Json) -> dict[str, Any]:
+    """Arguments as the object that the API wants; a text that is no object is wrapped, never completed.
+
+    https://platform.claude.com/docs/en/agents-and-tools/tool-use/fine-grained-tool-streaming
+    """
+    value = arguments._value  # noqa: SLF001 - the usual case without a property call
+    if type(value) is dict:
+        return value
+    if not arguments.text.strip() or arguments.text.strip() == "null":
+        return {}
+    if arguments.valid and isinstance(arguments.value, dict):
+        return arguments.value
+    return {"INVALID_JSON": arguments.text}
+
+
+def _repeated(entry: Entry, part: ToolCall, out: Out) -> None:
+    out.notes.append(
+        Adjustment("merged", f"call {part.id!r} stands twice in one reply and is sent once", "ANT-PAIR-005", part.id,
+                   (entry.fact.fact_id,))
+    )  # fmt: skip
+    out.changed = True
+
+
+def _refused(renderer: Renderer, entry: Entry, out: Out) -> None:
+    """A refused turn is no history; a call of it that was started is told in words."""
+    out.changed = True
+    out.notes.append(
+        Adjustment("dropped_turn", "the reply ended in a refusal: it is left out whole", "ANT-REF-001",
+                   facts=(entry.fact.fact_id,),
+                   content=Json.of([_content(p) for p in entry.parts]).text if entry.parts else None)
+    )  # fmt: skip
+    for key in entry.calls:
+        call = renderer.calls.get(key or "")
+        if call is not None:
+            out.told_aside.append(call)
+
+
+def _content(part: Any) -> Any:
+    raw = getattr(part, "raw", None)
+    return raw.value if raw is not None else getattr(part, "text", None) or getattr(part, "name", "")
+
+
+def _trim_end(entry: Entry, pieces: list[Piece], out: Out) -> None:
+    """The last text of a cut reply loses the white space at its end, wherever it stands."""
+    last = next((p for p in reversed(pieces) if p.block is not None), None)
+    if last is None or last.part.kind != "text" or last.block is None:
+        return
+    text = last.block["text"]
+    if text != text.rstrip():
+        last.block = {**last.block, "text": text.rstrip()}
+        out.changed = True
+        out.notes.append(
+            Adjustment("trimmed", "white space at the end of a cut text", "ANT-MSG-006",
+                       facts=(entry.fact.fact_id,), content=text)
+        )  # fmt: skip
+
+
+# ---------------------------------------------------------------- replies with more than text and calls
+
+
+def _choose(
+    renderer: Renderer, step: Step, flow: Flow, before: Rendering[Any], entry: Entry, pieces: list[Piece], out: Out
+) -> None:
+    """Decide about reasoning, server calls, uploads and blocks of other kinds."""
+    own = entry.fact.api in (None, wire.API)  # type: ignore[union-attr]
+    border = _last_fallback(pieces)
+    for at, piece in enumerate(pieces):
+        part = piece.part
+        if part.kind == "opaque":
+            _opaque(entry, piece, out, own=own, before_fallback=at < border)
+        elif part.kind == "media":
+            drop(entry, piece, out, "dropped_server_tool", "a file that the reply holds may not go back in it",
+                 "ANT-ROLE-009")  # fmt: skip
+        elif part.kind == "tool_call" and at < border:
+            drop(entry, piece, out, "dropped_turn", "a call before a fallback block is void", "ANT-REF-005")
+            call = renderer.calls.get(piece.key or "")
+            if call is not None:
+                out.told_aside.append(call)
+    server_calls.choose(renderer, step, flow, entry, pieces, out, own=own, border=border)
+    thinking.choose(renderer, step, flow, before, entry, pieces, out, border=border)
+    while (last := next((p for p in reversed(pieces) if p.block is not None), None)) is not None:
+        if last.part.kind != "reasoning":
+            break
+        drop(entry, last, out, "dropped_reasoning", "reasoning may not be the last block", "ANT-THK-007")
+
+
+def _last_fallback(pieces: list[Piece]) -> int:
+    """Where the last fallback block stands; -1 if there is none."""
+    return max((n for n, p in enumerate(pieces) if p.part.kind == "opaque" and p.part.type == "fallback"), default=-1)
+
+
+def _opaque(entry: Entry, piece: Piece, out: Out, *, own: bool, before_fallback: bool) -> None:
+    part = piece.part
+    block = part.raw.value
+    if before_fallback and part.type == "connector_text":
+        drop(entry, piece, out, "dropped_fragment", "a connector's text before a fallback block goes", "ANT-REF-005")
+    elif not own or part.type in answers.FOREIGN or not part.type or part.type in wire.USER_BLOCKS:
+        drop(entry, piece, out, "dropped_fragment", f"a block of type {part.type!r} is none of this API", "ANT-MSG-003")
+    elif part.type == "compaction" and block.get("content") == "":
+        drop(entry, piece, out, "dropped_empty", "an empty compaction", "ANT-CTX-005")
+    elif part.type in wire.SERVER_CALLS or part.type in wire.THINKING:
+        drop(entry, piece, out, "dropped_fragment", f"a {part.type} block is broken", "ANT-MSG-003")
+    else:
+        piece.block = answers.replay(block, out, entry)
+        if part.type in wire.BETAS:
+            out.betas.add(part.type)
+
+
+def drop(entry: Entry, piece: Piece, out: Out, kind: Any, message: str, because: str) -> None:
+    """Leave a piece out, and say so."""
+    part = piece.part
+    raw = getattr(part, "raw", None)
+    piece.block = None
+    piece.changed = True
+    out.changed = True
+    out.notes.append(
+        Adjustment(
+            kind, message, because, piece.key or getattr(part, "call_id", None), (entry.fact.fact_id,),
+            raw.text if raw is not None else getattr(part, "text", None) or _call_text(part),
+        )
+    )  # fmt: skip
+
+
+def _call_text(part: Any) -> str | None:
+    return f"{part.name} {part.arguments.text}" if part.kind == "tool_call" else None
+
+
+def text_of(blocks: list[dict[str, Any]]) -> str:
+    """Blocks as one JSON text, for a report."""
+    return Json.of(blocks).text
+
+
+__all__ = ["Call", "Piece", "drop", "keys", "notices", "render", "text_of"]

@@ -1,0 +1,196 @@
+"""Who answers whom in a history: client calls by the next user turn, server calls by the server.
+
+A server call may stay open over more than one turn: after a reply that also holds client calls, the next user
+turn holds nothing but their results, and the server's own result opens the assistant turn behind it. While
+code runs in a container and calls client tools this repeats. Anything else means that the conversation moved
+on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Final
+
+from normalizer.providers.anthropic import wire
+from normalizer.providers.anthropic.rules import view
+from normalizer.providers.anthropic.rules.view import Block, Placed, Turn
+from normalizer.rules import Request
+
+CODE: Final = frozenset({"code_execution", "bash_code_execution", "text_editor_code_execution"})
+_SERVED: Final = wire.SERVER_CALLS | wire.SERVER_RESULTS | {"tool_use"}
+SERVER_ID: Final = ("srvtoolu_", "mcptoolu_")
+
+# The beginnings of the types of the tools that make the server run calls of a name. Tools of the web that
+# filter with code bring the code tool along. SDK: types/beta/beta_tool_union_param.py
+_CODE_TOOLS: Final = ("code_execution_", "web_search_2026", "web_fetch_2026")
+_OFFERED_BY: Final[dict[str, tuple[str, ...]]] = {
+    "web_search": ("web_search_",),
+    "web_fetch": ("web_fetch_",),
+    "tool_search_tool_regex": ("tool_search_tool_regex",),
+    "tool_search_tool_bm25": ("tool_search_tool_bm25",),
+    "advisor": ("advisor_",),
+    **dict.fromkeys(CODE, _CODE_TOOLS),
+}
+
+
+def answers(turns: list[Turn]) -> Iterator[tuple[Turn, Turn | None]]:
+    """Each assistant turn with the user turn right behind it, None if no such turn stands there."""
+    for at, turn in enumerate(turns):
+        if turn.role == "assistant":
+            behind = turns[at + 1] if at + 1 < len(turns) else None
+            yield turn, behind if behind is not None and behind.role == "user" else None
+
+
+def asked(turns: list[Turn]) -> Iterator[tuple[Turn, Turn | None]]:
+    """Each user turn with the assistant turn right before it, None if no such turn stands there."""
+    for at, turn in enumerate(turns):
+        if turn.role == "user":
+            before = turns[at - 1] if at else None
+            yield turn, before if before is not None and before.role == "assistant" else None
+
+
+def calls(turn: Turn | None) -> dict[str, Block]:
+    """The client calls of a turn by their ids."""
+    found = turn.of_type("tool_use") if turn is not None else ()
+    return {call_id: call for _, call in found if (call_id := view.text(call.get("id")))}
+
+
+def answered(request: Request) -> Iterator[tuple[Placed, Block]]:
+    """Each client result with the call that it answers."""
+    for turn, before in asked(view.turns(request)):
+        waiting = calls(before)
+        for pointer, result in turn.of_type("tool_result"):
+            call = waiting.get(view.text(result.get("tool_use_id")))
+            if call is not None:
+                yield (pointer, result), call
+
+
+def code_run(call: Block) -> str:
+    """The id of the code run that made this call; empty if the model made it directly."""
+    caller = call.get("caller")
+    if view.text(view.member(caller, "type")).startswith("code_execution"):
+        return view.text(view.member(caller, "tool_id"))
+    return ""
+
+
+def results_only(turn: Turn) -> bool:
+    """Whether a turn is a user turn that holds client results and nothing else."""
+    return turn.role == "user" and all(block.get("type") == "tool_result" for _, block in turn.items)
+
+
+def offers(request: Request, call: Block) -> bool:
+    """Whether the tools of the request let the server go on with this server call."""
+    tools = [tool for _, tool in view.tools(request)]
+    if call.get("type") == "mcp_tool_use":
+        servers = [tool.get("mcp_server_name") for tool in tools]
+        servers += [
+            server.get("name") for _, server in view.objects(request.get("mcp_servers"), "/mcp_servers")
+        ]
+        return call.get("server_name") in servers
+    name = view.text(call.get("name"))
+    kinds = _OFFERED_BY.get(name)
+    if kinds is None:
+        return any(tool.get("name") == name for tool in tools)
+    return any(view.kind(tool).startswith(kinds) for tool in tools)
+
+
+def result_type(call: Block) -> str | None:
+    """The type of the block in which the server answers this call; None for a tool that we do not know."""
+    if call.get("type") == "mcp_tool_use":
+        return "mcp_tool_result"
+    name = view.text(call.get("name"))
+    kind = "tool_search_tool_result" if name.startswith("tool_search_") else f"{name}_tool_result"
+    return kind if kind in wire.SERVER_RESULTS else None
+
+
+@dataclass(slots=True)
+class ServerCalls:
+    """What became of the server calls of a history."""
+
+    pairs: list[tuple[Placed, Placed]] = field(default_factory=list)
+    """Calls with their results."""
+    abandoned: list[Placed] = field(default_factory=list)
+    """Calls without result although the conversation moved on."""
+    orphans: list[Placed] = field(default_factory=list)
+    """Results without a call that waits for them."""
+    repeated: list[Placed] = field(default_factory=list)
+    """Calls with an id that a call before them has."""
+    strays: list[Placed] = field(default_factory=list)
+    """Calls that name as their caller a code run which their open turn does not hold."""
+    open: dict[str, Placed] = field(default_factory=dict)
+    """Calls that wait at the end of the history, by id."""
+    inner: dict[str, list[Placed]] = field(default_factory=dict)
+    """Client calls that code runs made, by the id of the run."""
+
+    @property
+    def pending(self) -> dict[str, list[Placed]]:
+        """Client calls of the code runs that wait at the end of the history."""
+        return {run: self.inner[run] for run in self.open if run in self.inner}
+
+    def end(self, *ids: str) -> None:
+        """These calls get no result any more."""
+        self.abandoned.extend(self.open.pop(call_id) for call_id in ids)
+
+
+def server_calls(request: Request) -> ServerCalls:
+    """Follow the server calls of a history from its first message to its last."""
+    found = ServerCalls()
+    if not any(_concerns(block) for _, block in view.of_type(request, _SERVED, "assistant")):
+        return found  # most histories; the rest of the way is several times as long
+    seen: set[str] = set()
+    code: set[str] = set()
+    for turn in view.turns(request):
+        if turn.role == "assistant":
+            _go_on(found, turn)
+            for placed in turn.items:
+                _take(found, placed, seen, code)
+        elif not results_only(turn):
+            found.end(*found.open)
+            code.clear()
+    found.abandoned.sort(key=_place)
+    return found
+
+
+def _concerns(block: Block) -> bool:
+    return block.get("type") != "tool_use" or bool(code_run(block))
+
+
+def _go_on(found: ServerCalls, turn: Turn) -> None:
+    """Give up the calls with which this assistant turn does not go on."""
+    if not found.open:
+        return
+    going = {view.text(block.get("tool_use_id")) for _, block in turn.of_type(*wire.SERVER_RESULTS)}
+    going |= {code_run(block) for _, block in turn.items}
+    found.end(*[call_id for call_id in found.open if call_id not in going])
+
+
+def _take(found: ServerCalls, placed: Placed, seen: set[str], code: set[str]) -> None:
+    """Enter one block of an assistant turn."""
+    block = placed[1]
+    kind = view.kind(block)
+    run = code_run(block)
+    if run and kind in ("tool_use", "server_tool_use"):
+        if run in code:
+            found.inner.setdefault(run, []).append(placed)
+        else:
+            found.strays.append(placed)
+    if kind in wire.SERVER_CALLS:
+        call_id = view.text(block.get("id"))
+        if call_id and call_id in seen:
+            found.repeated.append(placed)
+        seen.add(call_id)
+        found.open[call_id] = placed
+        if view.text(block.get("name")) in CODE:
+            code.add(call_id)
+    elif kind in wire.SERVER_RESULTS:
+        call = found.open.pop(view.text(block.get("tool_use_id")), None)
+        if call is None:
+            found.orphans.append(placed)
+        else:
+            found.pairs.append((call, placed))
+
+
+def _place(placed: Placed) -> tuple[int, int]:
+    steps = placed[0].split("/")
+    return int(steps[2]), int(steps[4]) if len(steps) > 4 else 0

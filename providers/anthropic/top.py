@@ -1,0 +1,263 @@
+"""What stands above the history: instructions and tools, and how later ones are told.
+
+Where the model takes system messages in mid-conversation, later instructions are appended verbatim and the
+old ones stay on top; tools that come or go are told by `tool_addition` and `tool_removal`. Elsewhere the top
+is replaced. Source: https://platform.claude.com/docs/en/build-with-claude/mid-conversation-system-messages
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final
+
+from normalizer import canonical
+from normalizer.identity import hashed
+from normalizer.parts import Json, Text
+from normalizer.projection import Adjustment
+from normalizer.providers.anthropic import marks, wire
+
+if TYPE_CHECKING:
+    from normalizer.parts import Tool
+    from normalizer.providers.anthropic.wire import Model
+    from normalizer.transcript import Entry, Transcript
+
+_OPEN_SCHEMA: Final = {"type": "object"}
+_INLINE_TOOLS: Final = "inline-tools-2026-09-15"
+
+
+@dataclass(slots=True)
+class Top:
+    """`system` and `tools` as sent. `later` holds, by `fact_id`, the blocks of system messages for what came later.
+
+    `names` maps tool names to those on the wire, where they differ. `recorded`: instructions and tools are both on
+    record, even if there are none. `declared` says whether any tool was.
+    """
+
+    system: Any = None
+    tools: list[Any] | None = None
+    later: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+    names: dict[str, str] = field(default_factory=dict)
+    adjustments: list[Adjustment] = field(default_factory=list)
+    betas: tuple[str, ...] = ()
+    marks: int = 0
+    recorded: bool = False
+    heads: tuple[Entry, ...] = ()
+    used: frozenset[str] = frozenset()
+    instructions_digest: str = ""
+    tools_digest: str = ""
+
+    @property
+    def offered(self) -> frozenset[str]:
+        """Names and types of the tools in the request."""
+        return frozenset(
+            str(tool[key]) for tool in self.tools or () if isinstance(tool, dict)
+            for key in ("name", "type", "mcp_server_name") if key in tool
+        )  # fmt: skip
+
+
+def build(transcript: Transcript, row: Model, before: Top | None, seen: int) -> Top:
+    """The top of the request; `before`, if nothing that it depends on has changed since `seen` calls were there."""
+    heads, calls = transcript.heads, len(transcript.calls)
+    if before is not None and len(before.heads) == len(heads) and all(
+        old is new for old, new in zip(before.heads, heads, strict=True)
+    ):
+        fresh = {call.part.name for call in islice(transcript.calls.values(), seen, None)}
+        if seen <= calls and fresh <= before.used:
+            return before
+    used = dict.fromkeys(call.part.name for call in transcript.calls.values())
+    top = Top(heads=heads, used=frozenset(used))
+    said = next((e.fact.seq for e in transcript.entries if e.kind not in ("instructions", "tools")), None)
+    _instructions(top, [e for e in heads if e.kind == "instructions"], said, row)
+    _tools(top, [e for e in heads if e.kind == "tools"], said, row, list(used))
+    kinds = {e.kind for e in heads}
+    top.recorded = kinds >= {"instructions", "tools"}
+    request = {"system": top.system, "tools": top.tools}
+    top.instructions_digest = canonical.digest(canonical.instructions_bytes(request))
+    top.tools_digest = canonical.digest(canonical.tools_bytes(request))
+    return top
+
+
+# ---------------------------------------------------------------- instructions
+
+
+def _instructions(top: Top, entries: list[Entry], said: int | None, row: Model) -> None:
+    """The top-level text, and the system messages for what was set later."""
+    above: list[Entry] = []
+    for entry in entries:
+        late = said is not None and entry.fact.seq > said
+        if late and row.system_messages == "yes":
+            blocks = _system_blocks(top, entry)
+            if blocks or entry.fact.raw is not None:
+                top.later[entry.fact.fact_id] = blocks
+        elif entry.fact.additional:
+            above.append(entry)
+        else:
+            above = [entry]
+    above = [entry for entry in above if entry.parts]
+    if len(above) == 1 and above[0].fact.string:
+        text = above[0].parts[0].text  # type: ignore[union-attr]
+        top.system = text if text.strip() else None
+        return
+    blocks = [block for entry in above for block in _system_blocks(top, entry)]
+    top.system = blocks or None
+    top.marks += marks.count(blocks)
+
+
+def _system_blocks(top: Top, entry: Entry) -> list[dict[str, Any]]:
+    """The blocks of a system prompt or message: text only, never blank; tool changes only in a message."""
+    blocks: list[dict[str, Any]] = []
+    for part in entry.parts:
+        raw = getattr(part, "raw", None)
+        if part.kind == "text":
+            if part.text.strip():
+                blocks.append(raw.value if raw is not None else {"type": "text", "text": part.text})
+        elif part.kind == "opaque" and part.type in wire.SYSTEM_BLOCKS and entry.fact.additional:
+            blocks.append(part.raw.value)
+            top.betas = (*top.betas, part.type)
+        else:
+            top.adjustments.append(
+                Adjustment(
+                    "media_moved" if part.kind == "media" else "dropped_fragment",
+                    "instructions hold text only; the rest is left out",
+                    "ANT-SYS-001",
+                    facts=(entry.fact.fact_id,),
+                    content=raw.text if raw is not None else None,
+                )
+            )
+    return blocks
+
+
+# ---------------------------------------------------------------- tools
+
+
+def _tools(top: Top, entries: list[Entry], said: int | None, row: Model, used: list[str]) -> None:
+    """The declared tools, later changes, and a declaration for used names where none is on record."""
+    first = [e for e in entries if said is None or e.fact.seq < said][-1:] or entries[:1]
+    later = [e for e in entries if not first or e.fact.seq > first[0].fact.seq]
+    tools = _declared(top, first[0]) if first else []
+    if later:
+        changes = _changes(top, tools, later) if row.system_messages == "yes" else None
+        if changes is None:
+            tools = _declared(top, later[-1])
+        else:
+            top.later.update(changes)
+            top.betas = (*top.betas, "tool_addition", _INLINE_TOOLS)
+    if not tools and used:
+        _rename(top, used)
+        tools = [{"name": top.names.get(name, name), "input_schema": dict(_OPEN_SCHEMA)} for name in used]
+        top.adjustments.append(
+            Adjustment(
+                "tools_not_declared",
+                f"the history uses {', '.join(map(repr, used))}, and no tool is declared: each gets an open schema",
+                "ANT-TOOL-001",
+            )
+        )
+    elif used:
+        _rename(top, used)
+    top.marks += marks.count(tools)
+    top.tools = tools or None
+    if top.tools is None and first and any(t.raw is None for t in first[0].fact.tools):  # type: ignore[union-attr]
+        top.tools = None
+
+
+def _declared(top: Top, entry: Entry) -> list[Any]:
+    """The tools of one declaration in this API's form, each name once."""
+    tools: list[Any] = []
+    seen: set[str] = set()
+    own = entry.fact.api == wire.API  # type: ignore[union-attr]
+    for tool in entry.fact.tools:  # type: ignore[union-attr]
+        made = _tool(top, entry, tool, own=own)
+        if made is None:
+            continue
+        name = made.get("name")
+        if isinstance(name, str) and name in seen:
+            top.adjustments.append(
+                Adjustment("merged", f"the tool {name!r} is declared twice; the first declaration stays",
+                           "ANT-TOOL-002", facts=(entry.fact.fact_id,), content=Json.of(made).text)
+            )  # fmt: skip
+            continue
+        if isinstance(name, str):
+            seen.add(name)
+        tools.append(made)
+    return tools
+
+
+def _tool(top: Top, entry: Entry, tool: Tool, *, own: bool) -> dict[str, Any] | None:
+    """One tool as this API wants it; None where it has no counterpart."""
+    raw = tool.raw.value if tool.raw is not None else None
+    if own and isinstance(raw, dict):
+        made = raw
+        custom = raw.get("type") in (None, "custom")
+        if custom and not (isinstance(raw.get("input_schema"), dict) and raw["input_schema"].get("type") == "object"):
+            schema = raw.get("input_schema") or raw.get("parameters")
+            fixed = schema if isinstance(schema, dict) and schema.get("type") == "object" else dict(_OPEN_SCHEMA)
+            made = {k: v for k, v in raw.items() if k != "parameters"} | {"input_schema": fixed}
+            top.adjustments.append(
+                Adjustment("tools_not_declared", f"the tool {tool.name!r} has no input schema of an object",
+                           "ANT-TOOL-007", facts=(entry.fact.fact_id,), content=Json.of(raw).text)
+            )  # fmt: skip
+    elif tool.server or not tool.name:
+        top.adjustments.append(
+            Adjustment("dropped_server_tool", f"the tool {tool.name!r} is another provider's", None,
+                       facts=(entry.fact.fact_id,), content=tool.raw.text if tool.raw is not None else None)
+        )  # fmt: skip
+        return None
+    else:
+        made = {"name": tool.name}
+        if tool.description:
+            made["description"] = tool.description
+        made["input_schema"] = tool.schema.value if tool.schema is not None else dict(_OPEN_SCHEMA)
+    name = made.get("name")
+    if isinstance(name, str) and (fits := _fitting(top, name)) != name:
+        made = {**made, "name": fits}
+    return made
+
+
+def _changes(top: Top, tools: list[Any], later: list[Entry]) -> dict[str, list[dict[str, Any]]] | None:
+    """The blocks that tell each later declaration; None where a change cannot be told that way."""
+    defined = {tool.get("name"): tool for tool in tools if isinstance(tool, dict) and tool.get("name")}
+    offered = dict(defined)
+    found: dict[str, list[dict[str, Any]]] = {}
+    for entry in later:
+        named: dict[str, Any] = {tool.get("name"): tool for tool in _declared(top, entry) if tool.get("name")}
+        if any(defined[name] != tool for name, tool in named.items() if name in defined):
+            return None
+        blocks: list[dict[str, Any]] = [
+            {"type": "tool_removal", "tool": {"type": "tool_reference", "name": name}}
+            for name in offered
+            if name not in named
+        ]
+        for name, tool in named.items():
+            if name not in defined:
+                blocks.append({"type": "tool_addition", "tool": {"type": "tool_definition", "definition": tool}})
+                defined[name] = tool
+            elif name not in offered:
+                blocks.append({"type": "tool_addition", "tool": {"type": "tool_reference", "name": name}})
+        offered = named
+        if blocks:
+            found[entry.fact.fact_id] = blocks
+    return found
+
+
+def _rename(top: Top, used: list[str]) -> None:
+    for name in used:
+        _fitting(top, name)
+
+
+def _fitting(top: Top, name: str) -> str:
+    """The name on the wire: the name itself where the pattern allows it, else a stable other one."""
+    if wire.TOOL_NAME.fullmatch(name):
+        return name
+    if name not in top.names:
+        plain = "".join(c if c.isascii() and (c.isalnum() or c in "_-") else "_" for c in name)[:40]
+        top.names[name] = hashed(f"{plain}_", name, set(top.names.values()), 8)
+        top.adjustments.append(
+            Adjustment("renamed_tool", f"the tool name {name!r} is sent as {top.names[name]!r}", "ANT-ID-003")
+        )
+    return top.names[name]
+
+
+def text_of(entry: Entry) -> str:
+    """The words of an instruction."""
+    return "\n".join(part.text for part in entry.parts if isinstance(part, Text))

@@ -1,0 +1,441 @@
+"""The laws of the house, held against random facts and random payloads."""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from anthropic.types.beta import BetaMessageParam
+from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
+from pydantic import TypeAdapter, ValidationError
+
+import normalizer
+from normalizer import canonical
+from normalizer.facts import Fact, RequestSent
+from normalizer.notices import MARK, read_back
+from normalizer.parts import Json
+from normalizer.placeholders import placeholder
+from normalizer.repairing import received_types
+from normalizer.strategies import MODELS
+from normalizer.testing import anthropic_requests, assert_accepts, histories, history
+
+CASES = Path(__file__).parent.parent / "fixtures" / "cases"
+OPTIONS = st.fixed_dictionaries(
+    {
+        "model": st.sampled_from([*MODELS, None, "some-other-model"]),
+        "open_calls": st.sampled_from(["say_running", "unknown", "refuse"]),
+    }
+)
+REASONS = {"no_messages"}
+MESSAGE: TypeAdapter[Any] = TypeAdapter(BetaMessageParam)
+LAWS: dict[str, tuple[Callable[..., None], tuple[Any, ...], int]] = {}
+
+
+def law(*strategies: Any, examples: int) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """A property: the same examples every time here, and fifty times as many random ones in the soak."""
+
+    def register(check: Callable[..., None]) -> Callable[..., None]:
+        LAWS[check.__name__] = (copy.copy(check), strategies, examples)
+        return _settings(examples, derandomize=True)(given(*strategies)(check))
+
+    return register
+
+
+def _settings(examples: int, *, derandomize: bool) -> settings:
+    slow = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]
+    database = None if derandomize else settings().database
+    return settings(
+        max_examples=examples, deadline=None, derandomize=derandomize, suppress_health_check=slow, database=database
+    )
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("name", list(LAWS) or ["filled below"])
+def test_soak(name: str) -> None:
+    check, strategies, examples = LAWS[name]
+
+    def held(*values: Any) -> None:
+        check(*values)
+
+    _settings(50 * examples, derandomize=False)(given(*strategies)(held))()
+
+
+def projected(told: list[Fact], **options: Any) -> normalizer.Projection | None:
+    """The Anthropic projection, or None where there is a documented reason why there can be none."""
+    transcript = normalizer.fold(told)
+    try:
+        return normalizer.project(transcript, "anthropic", **options)
+    except normalizer.OpenCalls as error:
+        assert options.get("open_calls", "refuse") == "refuse"
+        assert error.call_ids == transcript.pending != ()
+    except normalizer.CannotProject as error:
+        assert error.reason in REASONS
+    return None
+
+
+def repaired(payload: Any, **options: Any) -> normalizer.Repair | None:
+    """The repair of a copy of a payload, or None where there is nothing in it."""
+    try:
+        return normalizer.repair(copy.deepcopy(payload), format="anthropic", **options)
+    except normalizer.UnreadableInput as error:
+        assert error.reason == "no_messages"
+    except normalizer.CannotProject as error:
+        assert error.reason in REASONS
+    return None
+
+
+def blocks_of(request: Mapping[str, Any], role: str | None = None) -> Iterator[dict[str, Any]]:
+    """The blocks of the messages, those of one role only if asked for."""
+    for message in request["messages"]:
+        if isinstance(message["content"], list) and role in (None, message["role"]):
+            yield from message["content"]
+
+
+def strings(value: Any) -> Iterator[str]:
+    """Every string in a JSON value."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        for item in value.values():
+            yield from strings(item)
+    elif isinstance(value, (list, tuple)):
+        for item in value:
+            yield from strings(item)
+
+
+# ---------------------------------------------------------------- the fold
+
+
+def same(left: normalizer.Transcript, right: normalizer.Transcript) -> None:
+    """Two transcripts say the same, in the same order."""
+    assert left == right
+    for name in ("calls", "server_calls"):
+        assert list(getattr(left, name)) == list(getattr(right, name))
+    assert left.heads == right.heads
+    assert sorted(left.pending) == sorted(right.pending)
+
+
+@law(histories(), st.randoms(use_true_random=False), examples=150)
+def test_the_order_of_arrival_does_not_matter(told: list[Fact], chance: Any) -> None:
+    shuffled = [*told]
+    chance.shuffle(shuffled)
+    same(normalizer.fold(shuffled), normalizer.fold(told))
+
+
+@law(histories(), st.randoms(use_true_random=False), st.booleans(), examples=150)
+def test_folding_in_pieces_is_folding_at_once(told: list[Fact], chance: Any, shuffle: bool) -> None:  # noqa: FBT001
+    arrived = [*told]
+    if shuffle:
+        chance.shuffle(arrived)
+    cut = chance.randint(0, len(arrived))
+    first = normalizer.fold(arrived[:cut])
+    same(normalizer.fold(arrived[cut:], onto=first), normalizer.fold(told))
+    # somebody else may go on from the same transcript, and it is still what it was
+    same(normalizer.fold(arrived[cut:], onto=first), normalizer.fold(told))
+    same(first, normalizer.fold(arrived[:cut]))
+
+
+@law(histories(), examples=60)
+def test_a_repeated_fact_changes_nothing(told: list[Fact]) -> None:
+    once = normalizer.fold(told)
+    same(normalizer.fold([*told, *told]), once)
+    same(normalizer.fold(told, onto=once), once)
+
+
+# ---------------------------------------------------------------- the projection
+
+
+@law(histories(), OPTIONS, examples=250)
+def test_every_projection_is_accepted(told: list[Fact], options: dict[str, Any]) -> None:
+    projection = projected(told, **options)
+    assume(projection is not None)
+    assert projection is not None
+    received = received_types(normalizer.fold(told), "anthropic")
+    assert_accepts(projection.request, "anthropic", context={"history": True, "received_types": received})
+
+
+@law(histories(), OPTIONS, examples=100)
+def test_every_message_is_of_the_sdks_types(told: list[Fact], options: dict[str, Any]) -> None:
+    projection = projected(told, **options)
+    assume(projection is not None)
+    assert projection is not None
+    received = set(received_types(normalizer.fold(told), "anthropic"))
+    for message in projection.request["messages"]:
+        _exhaust(MESSAGE.validate_python(_without(message, received)))
+
+
+def _without(message: dict[str, Any], received: set[str]) -> dict[str, Any]:
+    """The message without blocks of types that no schema knows."""
+    content = message["content"]
+    if not isinstance(content, list):
+        return message
+    kept = [
+        {**b, "content": _without(b, received)["content"]} if isinstance(b.get("content"), list) else b
+        for b in content
+        if b.get("type") not in received
+    ]
+    return {**message, "content": kept}
+
+
+def _exhaust(value: Any) -> None:
+    """Look at everything that the SDK's types validate only when it is iterated."""
+    if isinstance(value, dict):
+        value = value.values()
+    elif isinstance(value, (str, bytes)) or not hasattr(value, "__iter__"):
+        return
+    for item in value:
+        _exhaust(item)
+
+
+def recorded_words(told: list[Fact]) -> set[str]:
+    """Every text that some fact records as the content of a call's result."""
+    found: set[str] = set()
+    for fact in told:
+        content = getattr(fact, "content", None)
+        for part in (content,) if isinstance(content, str) else content or ():
+            found.add(part if isinstance(part, str) else getattr(part, "text", ""))
+            if getattr(part, "kind", None) == "opaque":
+                found.add(Json.of(part.raw.value).text)
+        if isinstance(raw := getattr(fact, "raw", None), Json) and raw.valid:
+            found.update(strings(raw.value))
+    return found
+
+
+@law(histories(), OPTIONS, examples=150)
+def test_every_word_in_a_result_is_recorded_or_a_sealed_notice(told: list[Fact], options: dict[str, Any]) -> None:
+    projection = projected(told, **options)
+    assume(projection is not None)
+    assert projection is not None
+    recorded = recorded_words(told)
+    for block in blocks_of(projection.request):
+        if block.get("type") == "tool_result":
+            content = block.get("content") or ""
+            texts = [content] if isinstance(content, str) else [b["text"] for b in content if b["type"] == "text"]
+            for text in texts:
+                assert text == "" or text in recorded or read_back(text, block["tool_use_id"])
+
+
+@law(histories(), OPTIONS, examples=150)
+def test_a_server_tool_never_gets_a_result_that_it_did_not_return(told: list[Fact], options: dict[str, Any]) -> None:
+    projection = projected(told, **options)
+    assume(projection is not None)
+    assert projection is not None
+    returned = [
+        part.raw.value for fact in told for part in getattr(fact, "parts", ()) if part.kind == "server_tool_result"
+    ]
+    for block in blocks_of(projection.request):
+        if str(block.get("type")).endswith("_tool_result"):
+            assert {k: v for k, v in block.items() if k != "cache_control"} in returned
+
+
+CAUSES = {
+    "instructions": {"instructions_set"},
+    "tools": {"tools_declared"},
+    "messages": {"summarised", "rewound"},
+}
+
+
+@law(histories(), examples=250)
+def test_what_was_sent_is_a_prefix_of_what_is_sent_later(told: list[Fact]) -> None:
+    base: tuple[RequestSent, dict[str, Any]] | None = None
+    for number, fact in enumerate(told, start=1):
+        if fact.kind == "reply_cut" and fact.refused:
+            base = None
+        if base is not None:
+            _is_prefix(*base, told[:number])
+        if fact.kind == "request_sent":
+            assert fact.options is not None
+            held = projected([x for x in told if x.seq <= fact.through], **fact.options.value)
+            assert held is not None
+            base = fact, held.request
+
+
+def _is_prefix(sent: RequestSent, request: dict[str, Any], told: list[Fact]) -> None:
+    assert sent.options is not None
+    later = projected(told, **sent.options.value)
+    if later is None:
+        assert any(f.kind in ("rewound", "summarised") for f in told)
+        return
+    reported = [a for a in later.adjustments if a.kind == "prefix_changed"]
+    if not reported:
+        assert canonical.encode(later.request).startswith(canonical.encode(request))
+        return
+    since = [fact for fact in told if fact.seq > sent.through]
+    kinds = {fact.kind for fact in since}
+    for adjustment in reported:
+        assert adjustment.because
+        for changed in adjustment.because.split(", "):
+            allowed = CAUSES[changed] | (CAUSES["instructions"] | CAUSES["tools"] if changed == "messages" else set())
+            assert kinds & allowed or _given_up(request, changed) or _undeclared(request, since, changed), changed
+
+
+def _given_up(request: dict[str, Any], changed: str) -> bool:
+    """Whether the request held a server call that was open, which the user may give up."""
+    answered = {b.get("tool_use_id") for b in blocks_of(request)}
+    opened = {b["id"] for b in blocks_of(request) if b.get("type") in ("server_tool_use", "mcp_tool_use")}
+    return changed == "messages" and not opened <= answered
+
+
+def _undeclared(request: dict[str, Any], since: list[Fact], changed: str) -> bool:
+    """Whether a tool was called that nobody had declared, so that it has to be."""
+    declared = {tool.get("name") for tool in request.get("tools", ())}
+    called = {p.name for f in since for p in getattr(f, "parts", ()) if p.kind == "tool_call"}
+    return changed in ("tools", "messages") and not called <= declared
+
+
+@law(histories(), st.sampled_from(MODELS), st.randoms(use_true_random=False), examples=150)
+def test_going_on_from_a_projection_is_projecting_from_scratch(told: list[Fact], model: str, chance: Any) -> None:
+    transcript, previous = normalizer.fold([]), None
+    at = 0
+    while at < len(told):
+        step = chance.randint(1, 4)
+        transcript = normalizer.fold(told[at : at + step], onto=transcript)
+        at += step
+        options = {"model": model, "open_calls": "say_running"}
+        scratch = projected(told[:at], **options)
+        if scratch is None:
+            continue
+        going_on = normalizer.project(transcript, "anthropic", previous=previous, **options)
+        for name in ("request", "adjustments", "ids", "late_news", "ready"):
+            assert getattr(going_on, name) == getattr(scratch, name), name
+        assert json.dumps(going_on.request) == json.dumps(scratch.request)
+        assert going_on.sending() == scratch.sending()
+        previous = going_on
+
+
+@law(histories(), st.sampled_from(MODELS), examples=150)
+def test_what_we_said_is_read_back_as_the_same_outcomes(told: list[Fact], model: str) -> None:
+    projection = projected(told, model=model, open_calls="unknown")
+    assume(projection is not None)
+    assert projection is not None
+    transcript = normalizer.fold(told)
+    read = normalizer.fold(normalizer.read(copy.deepcopy(projection.request), format="anthropic").facts)
+    shown = {b["id"] for b in blocks_of(projection.request, "assistant") if b.get("type") == "tool_use"}
+    waiting = {a.call_id for a in projection.adjustments if a.kind == "withheld_news"}
+    for key, wire_id in projection.ids.items():
+        if wire_id in shown and key not in waiting:
+            kind = transcript.calls[key].outcome.kind
+            assert read.calls[wire_id].outcome.kind == ("unknown" if kind == "pending" else kind), key
+
+
+# ---------------------------------------------------------------- payloads
+
+STRUCTURE = {
+    "user", "assistant", "system", "tool", "developer", "text", "tool_use", "tool_result", "thinking", "image", "base64",
+    "server_tool_use", "web_search_tool_result", "ephemeral", "object",
+}  # fmt: skip
+"""Words of the wire's own grammar: roles and types."""
+
+
+@law(anthropic_requests(), examples=250)
+def test_nothing_of_a_payload_is_lost_in_reading(payload: dict[str, Any]) -> None:
+    try:
+        reading = normalizer.read(copy.deepcopy(payload), format="anthropic")
+    except normalizer.UnreadableInput as error:
+        assert error.reason == "no_messages"
+        return
+    kept: set[str] = set()
+    for fact in reading.facts:
+        _collect(json.loads(normalizer.facts.dump(fact)), kept)
+    for piece in (*reading.leftovers, *reading.fragments):
+        _collect(piece.text, kept)
+        _collect(getattr(piece, "call_id", None), kept)
+        _collect(getattr(piece, "name", None), kept)
+    whole = "\0".join(kept)
+    for key in ("messages", "system", "tools"):
+        for text in strings(payload.get(key)):
+            assert text in STRUCTURE or text in whole
+
+
+def _collect(value: Any, kept: set[str]) -> None:
+    """All strings of a value, also of the JSON texts in it."""
+    for text in strings(value):
+        kept.add(text)
+        if text[:1] in '{["':
+            try:
+                inner = json.loads(text)
+            except ValueError:
+                continue
+            if inner != text:
+                _collect(inner, kept)
+
+
+@law(anthropic_requests(), examples=250)
+def test_every_payload_is_repaired_and_repairing_twice_changes_nothing(payload: dict[str, Any]) -> None:
+    first = repaired(payload)
+    assume(first is not None)
+    assert first is not None
+    second = repaired(first.request)
+    assert second is not None
+    assert json.dumps(second.request) == json.dumps(first.request)
+    assert second.ready == first.ready
+    for key, wire_id in first.ids.items():
+        if wire_id in second.ids:
+            assert second.transcript.calls[wire_id].outcome.kind == first.transcript.calls[key].outcome.kind
+
+
+@law(anthropic_requests(), examples=200)
+def test_a_payload_without_fault_comes_out_as_it_was(payload: dict[str, Any]) -> None:
+    assume(payload["messages"])
+    assume(not any(text.startswith(MARK) or placeholder(text) for text in strings(payload)))
+    assume(not normalizer.check(payload, "anthropic"))
+    result = repaired(payload)
+    assert result is not None
+    assert result.request == payload
+    assert list(result.request) == list(payload)
+
+
+@law(anthropic_requests(broken=False), examples=60)
+def test_a_healthy_payload_breaks_no_rule(payload: dict[str, Any]) -> None:
+    assert normalizer.check(payload, "anthropic") == ()
+
+
+# ---------------------------------------------------------------- the same bytes everywhere
+
+_PRINT_DIGESTS = """
+import datetime, hashlib, json, os, random, sys, time, uuid
+from pathlib import Path
+import normalizer, normalizer.reporting, normalizer.providers.anthropic, normalizer.sessions.claude_code
+
+def never(*args, **more):
+    raise AssertionError("the library asked for the time or for chance")
+
+cases = sorted(Path(sys.argv[1]).glob("*/input.json*"))
+if sys.argv[2] == "backwards":
+    cases.reverse()
+for module, names in ((time, ("time", "time_ns", "monotonic", "perf_counter")), (random, ("random", "getrandbits")),
+                      (uuid, ("uuid4", "uuid1")), (os, ("urandom",))):
+    for name in names:
+        setattr(module, name, never)
+found = {}
+for case in cases:
+    result = normalizer.repair(case)
+    text = json.dumps([result.request, result.report()], ensure_ascii=False)
+    found[case.parent.name] = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+print(json.dumps(found, sort_keys=True))
+"""
+
+
+def _digests(seed: str, order: str) -> str:
+    environment = {**os.environ, "PYTHONHASHSEED": seed}
+    done = subprocess.run(
+        [sys.executable, "-c", _PRINT_DIGESTS, str(CASES), order],
+        env=environment, capture_output=True, text=True, check=False, timeout=60, cwd=CASES.parent.parent,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_the_bytes_depend_on_nothing_but_the_input() -> None:
+    first = _digests("1", "forwards")
+    assert len(json.loads(first)) > 20
+    assert _digests("2", "backwards") == first

@@ -1,0 +1,187 @@
+"""The frame around the code: packaging, imports, documents."""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+from typing import Any, get_args
+
+import pytest
+
+from normalizer import errors, registry
+from normalizer.outcomes import OUTCOMES
+from normalizer.outlets import EXIT_CODES, FINE, INTERNAL
+from normalizer.projection import AdjustmentKind
+from normalizer.reading import FindingKind
+
+ROOT = Path(__file__).parent.parent
+PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())
+GUIDE = (ROOT / "docs" / "guide.md").read_text()
+README = (ROOT / "README.md").read_text()
+SDKS = ("anthropic", "openai", "google.genai", "mistralai", "boto3")
+
+
+# ---------------------------------------------------------------- packaging
+
+
+def test_every_folder_of_code_is_a_package_that_is_installed() -> None:
+    folders = {
+        f.parent for room in ("normalizer", "providers", "schemas") for f in (ROOT / room).rglob("*.py")
+    }
+    named = {
+        ".".join(folder.relative_to(ROOT).parts).replace("providers", "normalizer.providers", 1)
+        if folder.relative_to(ROOT).parts[0] != "schemas"
+        else "normalizer.schemas"
+        for folder in folders
+        if not {"providers", "schemas"} & set(folder.relative_to(ROOT).parts[1:])
+    }
+    assert set(PROJECT["tool"]["setuptools"]["packages"]) == named
+
+
+def test_the_links_that_make_a_bare_checkout_run() -> None:
+    for name in ("providers", "schemas"):
+        link = ROOT / "normalizer" / name
+        assert link.is_symlink()
+        assert str(link.readlink()) == f"../{name}"
+
+
+def test_the_short_name_of_the_providers_is_refused() -> None:
+    spec = importlib.util.spec_from_file_location("providers", ROOT / "providers" / "__init__.py")
+    assert spec is not None
+    assert spec.loader is not None
+    with pytest.raises(ImportError, match=r"import normalizer\.providers, not providers"):
+        spec.loader.exec_module(importlib.util.module_from_spec(spec))
+
+
+def test_versions_agree() -> None:
+    import normalizer
+
+    assert PROJECT["project"]["version"] == normalizer.__version__
+
+
+def test_constraints_are_plain_pins() -> None:
+    for line in (ROOT / "constraints.txt").read_text().splitlines():
+        assert re.fullmatch(r"[A-Za-z0-9._-]+==[A-Za-z0-9.+!]+", line), line
+
+
+# ---------------------------------------------------------------- imports
+
+
+def test_importing_the_library_imports_no_sdk_and_no_command() -> None:
+    code = "import normalizer, sys; print(*sorted(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=True)
+    loaded = set(done.stdout.split())
+    assert loaded.isdisjoint({*SDKS, "typer", "rich", "jsonschema", "hypothesis"})
+    assert "normalizer.repairing" in loaded
+
+
+def test_session_formats_do_not_know_one_another() -> None:
+    folder = ROOT / "normalizer" / "sessions"
+    for module in folder.glob("*.py"):
+        for name in _imports(module):
+            if name.startswith("normalizer.sessions."):
+                assert _format(name.split(".")[2]) == _format(module.stem), f"{module.name} imports {name}"
+
+
+def _format(module: str) -> str:
+    """The format that a module belongs to: its own name, or the beginning of it."""
+    return max((name for name in registry.FORMATS if module.startswith(name)), key=len)
+
+
+def _imports(path: Path) -> list[str]:
+    nodes = list(ast.walk(ast.parse(path.read_text())))
+    found = [alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names]
+    for node in nodes:
+        if isinstance(node, ast.ImportFrom) and node.module:
+            found += [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
+    return [name for name in found if name != "normalizer.sessions"]
+
+
+def test_every_provider_has_the_same_rooms() -> None:
+    for package in registry.PROVIDERS.values():
+        folder = ROOT.joinpath(*package.split(".")[1:])
+        rooms = {path.stem for path in folder.iterdir()}
+        assert {"__init__", "wire", "read", "stream", "project", "rules"} <= rooms
+
+
+# ---------------------------------------------------------------- documents
+
+
+@pytest.mark.parametrize("kind", [*get_args(FindingKind), *get_args(AdjustmentKind)])
+def test_the_guide_explains_every_kind(kind: str) -> None:
+    assert len(re.findall(rf"^\| `{kind}` \|", GUIDE, re.MULTILINE)) == 1
+
+
+def test_the_guide_explains_no_kind_that_is_none() -> None:
+    _, _, kinds = GUIDE.partition("## Findings")
+    listed = re.findall(r"^\| `(\w+)` \| [^`]", kinds.partition("## When no request")[0], re.MULTILINE)
+    assert sorted(listed) == sorted([*get_args(FindingKind), *get_args(AdjustmentKind)])
+
+
+def test_the_guide_explains_every_outcome() -> None:
+    for outcome in {row.outcome for row in OUTCOMES}:
+        assert f"`{outcome}`" in GUIDE
+
+
+def test_the_guide_explains_every_reason_for_which_nothing_can_be_made() -> None:
+    raised = {
+        (node.func.id, word.value.value)
+        for room in ("normalizer", "providers")
+        for path in (ROOT / room).rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and hasattr(errors, node.func.id)
+        for word in node.keywords
+        if word.arg == "reason" and isinstance(word.value, ast.Constant)
+    }
+    assert raised
+    for error, reason in raised:
+        assert re.search(rf"^\| `{error}` \| `{reason}` \|", GUIDE, re.MULTILINE), (error, reason)
+
+
+def test_the_readme_has_every_exit_code() -> None:
+    listed = {int(code) for code in re.findall(r"^\| (\d+) \|", README, re.MULTILINE)}
+    assert listed == {FINE, INTERNAL, *(code for _, code in EXIT_CODES)}
+
+
+def test_the_readmes_python_runs_and_sends_what_is_accepted(capsys: pytest.CaptureFixture[str]) -> None:
+    import normalizer
+
+    (code,) = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+    sent: list[dict[str, Any]] = []
+
+    class Messages:
+        def create(self, **request: Any) -> str:
+            sent.append(request)
+            return "a reply"
+
+    class Client:
+        messages = Messages()
+
+    call = {"type": "tool_use", "id": "toolu_1", "name": "deploy", "input": {"to": "staging"}}
+    history = [
+        {"role": "user", "content": "Deploy."},
+        {"role": "assistant", "content": [call]},
+        {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "toolu_0", "content": "?"}]},
+        {"role": "user", "content": "And?"},
+    ]
+    scope: dict[str, Any] = {}
+    exec(compile(code, "README.md", "exec"), scope)  # noqa: S102 - our own page
+    assert scope["ask"](Client(), history) == "a reply"
+    assert not [found for found in normalizer.check(sent[0], "anthropic") if found.severity == "reject"]
+    printed = capsys.readouterr().out
+    assert "orphan_result" in printed
+    assert "look before you repeat toolu_1 deploy {'to': 'staging'}" in printed
+
+
+def test_the_readmes_commands_are_the_programs() -> None:
+    from normalizer.cli import app
+
+    commands = {
+        command.name or command.callback.__name__ for command in app.registered_commands if command.callback
+    }
+    assert set(re.findall(r"^normalizer (\w+)", README, re.MULTILINE)) == commands
