@@ -111,10 +111,11 @@ class Recorder:
             )
         )  # fmt: skip
 
-    def tools(self, place: str, tools: tuple[Any, ...]) -> None:
-        """The tools that were offered."""
+    def tools(self, place: str, tools: tuple[Any, ...], *, declared: bool = True) -> None:
+        """The tools that were offered; not `declared`: the input says that there were none by not having any."""
+        api = self.api if declared else None
         self.facts.append(
-            ToolsDeclared(fact_id=place, seq=self.next_seq(), source=self.source, tools=tools, api=self.api)
+            ToolsDeclared(fact_id=place, seq=self.next_seq(), source=self.source, tools=tools, api=api)
         )
 
     def open_turn(self) -> None:

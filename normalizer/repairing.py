@@ -269,15 +269,15 @@ def repair(
     if same:
         dropped = ("container",) if known.get("container_expired") else ()
         request = _with_settings(reading, request, dropped)
-        request = _without_bad_settings(provider, request, projection.request, context, adjustments)
-    after = check(request, target, profile=options.get("profile"), context=context)
+        request, after = _without_bad_settings(provider, request, projection.request, context, adjustments)
+    else:
+        after = check(request, target, profile=options.get("profile"), context=context)
     if bad := rejects(after):
         raise RuleViolations(target, bad)
-    before = (
-        check(reading.request, target, profile=options.get("profile"), context=context)
-        if same and reading.request is not None
-        else ()
-    )
+    before: tuple[Violation, ...] = ()
+    if same and reading.request is not None:
+        unchanged = reading.request == request
+        before = after if unchanged else check(reading.request, target, profile=options.get("profile"), context=context)
     return Repair(
         format=reading.format,
         to=target,
@@ -382,22 +382,25 @@ def _release(beta: str) -> str:
 def _without_bad_settings(
     provider: Provider, request: dict[str, Any], projected: dict[str, Any], context: Mapping[str, Any],
     adjustments: list[Adjustment],
-) -> dict[str, Any]:  # fmt: skip
-    """Leave out settings of the input that the API would refuse; the history is not theirs to spoil."""
-    for _ in range(len(request)):
+) -> tuple[dict[str, Any], tuple[Violation, ...]]:  # fmt: skip
+    """Leave out settings of the input that the API would refuse; the history is not theirs to spoil.
+
+    Returns the request and its violations.
+    """
+    while True:
+        violations = judge(provider.rules, request, context)
         bad = next(
             (
                 (found, key)
-                for found in rejects(judge(provider.rules, request, context))
+                for found in rejects(violations)
                 if (key := found.pointer.split("/")[1] if found.pointer else "") in request and key not in projected
             ),
             None,
         )
         if bad is None:
-            return request
+            return request, violations
         found, key = bad
         request = {name: value for name, value in request.items() if name != key}
         adjustments.append(
             Adjustment("trimmed", f"the setting {key!r} is left out: {found.message}", found.rule)
         )
-    return request

@@ -33,6 +33,9 @@ if TYPE_CHECKING:
     from normalizer.parts import Part
     from normalizer.provider import Origin
 
+NONE: Final = Json("null")
+"""The `raw` of instructions that a request does not have."""
+
 make_text = maker(Text)
 make_call = maker(ToolCall)
 
@@ -94,10 +97,14 @@ def read(value: Any, origin: Origin) -> Reading:
     system, tools = value.get("system"), value.get("tools")
     if system is not None:
         _system(recorder, system, "/system")
+    elif whole:
+        recorder.instructions("/system", (), raw=NONE)  # that there are none is on record too
     if isinstance(tools, list):
         recorder.tools("/tools", tuple(_tool(tool) for tool in tools))
     elif tools is not None:
         recorder.leftover("/tools", "tools are not a list", tools)
+    elif whole:
+        recorder.tools("/tools", (), declared=False)
     last = len(messages) - 1
     for number, message in enumerate(messages):
         if number != last and type(message) is dict and len(message) == 2 and type(message.get("content")) is list:

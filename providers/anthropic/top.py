@@ -94,10 +94,15 @@ def _instructions(top: Top, entries: list[Entry], said: int | None, row: Model) 
             above.append(entry)
         else:
             above = [entry]
+    said_none = not any(entry.parts for entry in above)
+    if said_none:
+        if any(entry.fact.raw is None for entry in above):  # type: ignore[union-attr]
+            top.system = []  # an empty list was sent
+        return
     above = [entry for entry in above if entry.parts]
-    if len(above) == 1 and above[0].fact.string:
+    if len(above) == 1 and above[0].fact.string:  # type: ignore[union-attr]
         text = above[0].parts[0].text  # type: ignore[union-attr]
-        top.system = text if text.strip() else None
+        top.system = text if text.strip() or not text else None
         return
     blocks = [block for entry in above for block in _system_blocks(top, entry)]
     top.system = blocks or None
@@ -156,9 +161,7 @@ def _tools(top: Top, entries: list[Entry], said: int | None, row: Model, used: l
     elif used:
         _rename(top, used)
     top.marks += marks.count(tools)
-    top.tools = tools or None
-    if top.tools is None and first and any(t.raw is None for t in first[0].fact.tools):  # type: ignore[union-attr]
-        top.tools = None
+    top.tools = tools if tools or any(e.fact.api is not None for e in first) else None  # type: ignore[union-attr]
 
 
 def _declared(top: Top, entry: Entry) -> list[Any]:
