@@ -19,6 +19,13 @@ if TYPE_CHECKING:
 _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
+def _no_number(name: str) -> Any:
+    raise ValueError(f"{name} is no JSON")
+
+
+_decode = json.JSONDecoder(parse_constant=_no_number).decode
+
+
 class Json:
     """One JSON text, in the order of keys in which it was received. Compared by its text.
 
@@ -50,7 +57,7 @@ class Json:
     def value(self) -> Any:
         """The parsed value. Raises ValueError where the text is no JSON."""
         if self._value is Json._missing:
-            self._value = json.loads(self._text or "")
+            self._value = _decode(self._text or "")
         return self._value
 
     @property

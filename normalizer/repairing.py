@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
 from pydantic import ValidationError
 
@@ -272,12 +272,12 @@ def repair(
         request, after = _without_bad_settings(provider, request, projection.request, context, adjustments)
     else:
         after = check(request, target, profile=options.get("profile"), context=context)
-    if bad := rejects(after):
-        raise RuleViolations(target, bad)
     before: tuple[Violation, ...] = ()
     if same and reading.request is not None:
         unchanged = reading.request == request
         before = after if unchanged else check(reading.request, target, profile=options.get("profile"), context=context)
+    if bad := rejects(after):
+        _give_up(target, bad, before)
     return Repair(
         format=reading.format,
         to=target,
@@ -292,6 +292,26 @@ def repair(
         violations_before=before,
         violations_after=after,
     )
+
+
+def _give_up(target: str, bad: tuple[Violation, ...], before: tuple[Violation, ...]) -> NoReturn:
+    """What is too large, or broke the same rule in the input, is no fault of the projection: it says what to do."""
+    known = {found.rule for found in before}
+    first = next((found for found in bad if found.rule not in known and _LIMITS not in found.rule), None)
+    if first is not None:
+        raise RuleViolations(target, bad)
+    first = bad[0]
+    limit = _LIMITS in first.rule
+    raise CannotProject(
+        f"{target} would refuse the request: {first.message} (rule {first.rule}, at {first.pointer or '/'}); "
+        + ("shorten the history first: compact it, or begin a new one with a summary" if limit else
+           f"nothing that is on record mends it; see `normalizer explain {first.rule}`"),
+        reason="over_limit" if limit else "unmendable",
+    )  # fmt: skip
+
+
+_LIMITS = "-LIM-"
+"""In the ids of rules about size, in every rulebook."""
 
 
 def received_types(transcript: Transcript, target: str) -> tuple[str, ...]:

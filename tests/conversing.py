@@ -77,8 +77,11 @@ class Chain:
 class Conversation:
     """The host. `facts` is all that it knows; the rest is for the laws that are checked at each request."""
 
-    def __init__(self, server: Loopback, client: anthropic.Anthropic, model: str) -> None:
+    def __init__(
+        self, server: Loopback, client: anthropic.Anthropic, model: str, off: frozenset[str] = frozenset()
+    ) -> None:
         server.forget()
+        self.off = off
         self.server, self.client, self.model = server, client, model
         self.facts: list[Fact] = []
         self.seq = 0
@@ -89,6 +92,7 @@ class Conversation:
         self.folded = 0
         self.previous: dict[str, Projection] = {}
         self.steering: list[str] = []
+        self.pending = "say_running"
         self.asked = 0
         self.served = 0
 
@@ -190,6 +194,8 @@ class Conversation:
     def work(self, rng: Random) -> None:
         """The calls of the newest reply that nothing is known of, run to their end, all or some."""
         newest = next((e for e in reversed(self.transcript.entries) if e.kind == "reply"), None)
+        if newest is not None and getattr(newest.fact, "stop_reason", None) == "refusal":
+            return  # nobody runs what was refused
         keys = [key for key in (newest.calls if newest else ()) if key in self.transcript.calls]
         rng.shuffle(keys)
         some = rng.random() < 0.7
@@ -202,6 +208,9 @@ class Conversation:
     def fate(self, rng: Random) -> None:
         """Something becomes known about a call, mostly about a newer one."""
         keys = list(self.transcript.calls)
+        if "news of void calls" in self.off:
+            void = {e.fact.fact_id for e in self.transcript.entries if getattr(e.fact, "stop_reason", None) == "refusal"}
+            keys = [key for key in keys if self.transcript.calls[key].reply not in void]
         if not keys:
             return
         key = rng.choice(keys[-4:] if rng.random() < 0.7 else keys)
@@ -292,7 +301,8 @@ class Conversation:
         options: dict[str, Any] = {"model": self.model}
         whole = fold(self.facts)
         if whole.pending:
-            options["open_calls"] = rng.choice(["say_running", "unknown"])
+            self.pending = rng.choice(["say_running", "unknown"]) if rng.random() < 0.1 else self.pending
+            options["open_calls"] = self.pending
         try:
             cold = normalizer.project(whole, "anthropic", **options)
         except normalizer.CannotProject as error:
@@ -343,7 +353,7 @@ class Conversation:
         self.facts.append(fact)
         self.asked += 1
         request = {"max_tokens": 4096, **projection.request, **_thinking(projection.request, self.model)}
-        answer = plan(request, rng, self.asked)
+        answer = plan(request, rng, self.asked, self.off)
         self.chains[self.model] = Chain(canonical.encode(projection.request))
         assembler = self._talk(request, answer, fact, rng)
         if rng.random() < 0.25:  # while the reply came, other things happened

@@ -153,12 +153,17 @@ class _Prefix:
         if not _blank(block):
             self._write([role, _essence(block)])
 
-    def seal(self, block: Block) -> str:
-        """The signature of a thinking block that stands here."""
+    def seal(self, block: Block, nonce: str) -> str:
+        """The signature of a thinking block that stands here; a nonce makes each one unique."""
         before = self._sofar.hexdigest() if self._bound else ""
-        words = block.get("thinking") or block["type"]
-        digest = hashlib.sha256(f"{_KEY}\0{self._family}\0{before}\0{words}".encode()).digest()
-        return base64.b64encode(digest).decode()
+        words = block.get("thinking", block["type"])
+        digest = hashlib.sha256(f"{_KEY}\0{nonce}\0{self._family}\0{before}\0{words}".encode()).digest()
+        return f"{nonce}/{base64.b64encode(digest).decode()}"
+
+    def fits(self, block: Block) -> bool:
+        """Whether a thinking block may stand here."""
+        found = block.get(_SEALS[block["type"]]) or ""
+        return bool(found == self.seal(block, found.partition("/")[0]))
 
 
 def open_server_calls(request: Mapping[str, Any]) -> dict[str, Block]:
@@ -201,8 +206,7 @@ class Service:
     def _bad_seal(self, request: Request) -> str:
         prefix = _Prefix(request)
         for pointer, role, block in flat(request):
-            key = _SEALS.get(block["type"])
-            if key is not None and block.get(key) != prefix.seal(block):
+            if (key := _SEALS.get(block["type"])) is not None and not prefix.fits(block):
                 return f"{pointer}: Invalid `{key}` in `{block['type']}` block"
             prefix.add(role, block)
         return ""
@@ -255,7 +259,8 @@ class Service:
         content: list[Block] = []
         for block in reply.content:
             key = _SEALS.get(block["type"])
-            made = {**block, key: prefix.seal(block)} if key is not None else dict(block)
+            nonce = f"{len(self.exchanges)}x{len(content)}"
+            made = {**block, key: prefix.seal(block, nonce)} if key is not None else _parsed(block)
             prefix.add("assistant", {k: v for k, v in made.items() if k != "_json"})
             content.append(made)
         return reply, content
@@ -266,6 +271,17 @@ class Service:
         held = {b["id"] for b in content if b["type"] in wire.SERVER_CALLS} | open_server_calls(request).keys()
         if reply.container:
             self.containers.update(dict.fromkeys(held, reply.container))
+
+
+def _parsed(block: Block) -> Block:
+    """A call with its input as the API wants it back: broken JSON is wrapped."""
+    given = block.get("_json")
+    if given is None:
+        return dict(block)
+    try:
+        return {**block, "input": json.loads(given or "{}")}
+    except ValueError:
+        return {**block, "input": {"INVALID_JSON": given}}
 
 
 def _inner(request: Request, call_id: str) -> bool:

@@ -12,14 +12,18 @@ if TYPE_CHECKING:
 _CALLER: Final = "code_execution_20260120"
 
 
-def plan(request: dict[str, Any], rng: Random, number: int) -> Answer:
-    """The answer to a request; `number` makes its ids."""
+def plan(request: dict[str, Any], rng: Random, number: int, off: frozenset[str] = frozenset()) -> Answer:
+    """The answer to a request; `number` makes its ids. `off` names what does not happen."""
     fate = rng.random()
-    if fate < 0.04:
+    if request["messages"][-1]["role"] == "system" and "nothing said behind system" in off:
+        talk = Talk(request, rng, number, off)
+        talk.go()
+        return Reply(tuple(talk.blocks), talk.stop, talk.container)
+    if fate < 0.04 and "refused requests" not in off:
         return Refusal(rng.choice(["Invalid `signature` in `thinking` block", "prompt is too long"]))
-    if fate < 0.06:
+    if 0.04 <= fate < 0.06:
         return Refusal("Overloaded", "overloaded_error", 529)
-    talk = Talk(request, rng, number)
+    talk = Talk(request, rng, number, off)
     talk.go()
     cut, error = None, None
     if rng.random() < 0.18:
@@ -30,7 +34,8 @@ def plan(request: dict[str, Any], rng: Random, number: int) -> Answer:
 class Talk:
     """One reply in the making."""
 
-    def __init__(self, request: dict[str, Any], rng: Random, number: int) -> None:
+    def __init__(self, request: dict[str, Any], rng: Random, number: int, off: frozenset[str]) -> None:
+        self.off = off
         self.request, self.rng, self.number = request, rng, number
         self.blocks: list[Block] = []
         self.stop = "end_turn"
@@ -42,7 +47,7 @@ class Talk:
         """Go on with what waits, then say something, then end somehow."""
         waiting = open_server_calls(self.request)
         for call_id, block in waiting.items():
-            if block["name"] == "code_execution" and self.rng.random() < 0.4:
+            if block["name"] == "code_execution" and self.rng.random() < 0.4 and "code calls alone" not in self.off:
                 self._code_calls(call_id)
                 return
         for block in waiting.values():
@@ -94,10 +99,15 @@ class Talk:
             self.blocks.append(found)
             if rng.random() < 0.3:
                 self.blocks.append(server_result(found))
-        elif how < 0.62 and "code_execution" in self.offered and {"get_weather", "run_command"} & set(clients):
+        elif how < 0.62 and "code_execution" in self.offered and {"get_weather", "run_command"} & set(self._callable()):
             self.blocks.append(server_call(self._id("srvtoolu_"), "code_execution", {"code": "1"}))
             self._code_calls(self.blocks[-1]["id"])
         elif how < 0.70:
+            after_system = self.request["messages"][-1]["role"] == "system" and "nothing said behind system" in self.off
+            resumed = bool(open_server_calls(self.request)) and "refusal of a resumed turn" in self.off
+            if after_system or resumed:
+                self.blocks.append(text(f"end {self.number}"))
+                return
             self.stop = "refusal"
             if rng.random() < 0.4 and clients:
                 self._calls(clients)
@@ -122,9 +132,14 @@ class Talk:
                 made["caller"] = {"type": "direct"}
             self.blocks.append(made)
 
+    def _callable(self) -> list[str]:
+        """The tools that code may call."""
+        inline = "code calls inline tools" not in self.off
+        return self.offered if inline else [tool["name"] for tool in self.request.get("tools") or []]
+
     def _code_calls(self, code: str) -> None:
         """The running code calls the client."""
-        names = [name for name in ("get_weather", "run_command") if name in self.offered]
+        names = [name for name in ("get_weather", "run_command") if name in self._callable()]
         if not names:
             self.blocks += [server_result({"type": "server_tool_use", "id": code, "name": "code_execution"})]
             return

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 from normalizer import notices
 from normalizer.parts import Json
 from normalizer.projection import Adjustment
-from normalizer.providers.anthropic import keys, wire
+from normalizer.providers.anthropic import keys, pictures, wire
 
 if TYPE_CHECKING:
     from normalizer.facts import CallFact
@@ -233,6 +233,14 @@ def _fitting(
         kind = inner.get("type")
         if kind == "text" and not str(inner.get("text") or "").strip():
             _note(rendered, "dropped_empty", "a blank text in a result is left out", "ANT-RES-004", call, fact, inner)
+        elif kind == "image" and (shown := pictures.honest(inner, rendered.adjustments, fact.fact_id)) is not inner:
+            if shown is None:
+                _note(rendered, "media_moved", "a picture that the API cannot take is left out", "ANT-BLK-006", call,
+                      fact, inner)  # fmt: skip
+            elif kind in allowed:
+                kept.append(shown)
+            else:
+                side.later.append(shown)
         elif kind in allowed and not (kind == "text" and not isinstance(inner.get("text"), str)):
             trimmed = {k: v for k, v in inner.items() if k in keys.BLOCK_KEYS.get(str(kind), inner)}
             if trimmed != inner:
@@ -308,7 +316,7 @@ def user_blocks(renderer: Renderer, entry: Entry, out: Out) -> list[dict[str, An
             else:
                 blocks.append(replay(part.raw.value, out, entry) if part.raw is not None else {"type": "text", "text": text})
         elif kind == "media":
-            block = _block(part)
+            block = pictures.honest(_block(part), out.notes, entry.fact.fact_id)
             if block is None or not _usable(block):
                 _left_out(entry, out, "media_moved", "a picture or document that the API cannot take", "ANT-BLK-006", part)
             elif block.get("type") == "container_upload" and not any("code_execution" in t for t in renderer.head.offered):
@@ -354,15 +362,12 @@ def replay(block: dict[str, Any], out: Out, entry: Entry) -> dict[str, Any]:
 
 
 def _usable(block: dict[str, Any]) -> bool:
-    """Whether a picture's or document's declared form is one of the API's."""
+    """Whether a document's declared form is one of the API's. (Pictures have been looked at.)"""
     source = block.get("source")
     if not isinstance(source, dict):
         return block.get("type") in ("search_result", "container_upload")
-    media_type = source.get("media_type")
-    if block.get("type") == "image" and source.get("type") == "base64":
-        return media_type in wire.IMAGE_TYPES
     if block.get("type") == "document" and source.get("type") == "base64":
-        return bool(media_type == "application/pdf")
+        return bool(source.get("media_type") == "application/pdf")
     return True
 
 
