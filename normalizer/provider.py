@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 if TYPE_CHECKING:
@@ -43,7 +43,10 @@ class Projector(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Provider:
-    """One wire format. `sniff` says how well a parsed value fits it: 0 (not at all) to 100 (certainly)."""
+    """One wire format. `sniff` says how well a parsed value fits it: 0 (not at all) to 100 (certainly).
+
+    `yielding` names, for rules that a history can break because of a setting, the setting that gives way.
+    """
 
     name: str
     sniff: Callable[[Any], int]
@@ -51,6 +54,7 @@ class Provider:
     assembler: Callable[[], Assembler]
     project: Projector
     rules: Rulebook
+    yielding: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -51,10 +51,11 @@ make_said = maker(UserSaid)
 class _Use:
     """One call of the newest reply that used an id."""
 
-    __slots__ = ("key", "real", "said", "step")
+    __slots__ = ("key", "place", "real", "said", "step")
 
-    def __init__(self, key: str, step: int) -> None:
+    def __init__(self, key: str, step: int, place: str) -> None:
         self.key = key
+        self.place = place
         self.step = step
         self.real = False
         self.said = False
@@ -87,6 +88,7 @@ class Recorder:
         self._keys: set[str] = set()
         self._repeats: dict[str, int] = {}
         self._early: dict[str, list[Fact]] = {}
+        self._replaced: list[tuple[str, list[_Use]]] = []
 
     # ------------------------------------------------------------ the conversation
 
@@ -171,7 +173,7 @@ class Recorder:
                 wire_id = part.id
                 if wire_id and wire_id not in self._keys:
                     self._keys.add(wire_id)
-                    fresh[wire_id] = [_Use(wire_id, self.step)]
+                    fresh[wire_id] = [_Use(wire_id, self.step, place)]
                 else:
                     self._register(part, parts[:number], fresh, f"{place}:{number}")
             elif kind == "server_tool_call":
@@ -179,6 +181,7 @@ class Recorder:
                 if part.id:
                     self.server_ids.add(part.id)
         if fresh:
+            self._replaced.extend((w, self.uses[w]) for w in fresh if w in self.uses)
             self.uses.update(fresh)
         self.seq += 1
         more.setdefault("provider", self.provider)
@@ -202,7 +205,7 @@ class Recorder:
         self.talk_since_reply = False
         for wire_id in wire_ids:
             keys.add(wire_id)
-            self.uses[wire_id] = [_Use(wire_id, step)]
+            self.uses[wire_id] = [_Use(wire_id, step, place)]
         self.seq = seq = self.seq + 1
         self.facts.append(
             make_reply(
@@ -248,7 +251,7 @@ class Recorder:
             for p in before
         ):
             return  # the same call, written twice
-        use = _Use(self._take(wire_id, place), self.step)
+        use = _Use(self._take(wire_id, place), self.step, place)
         if wire_id in fresh:
             fresh[wire_id].append(use)
         else:
@@ -292,7 +295,7 @@ class Recorder:
                 outcome, notice, evidence = stated
                 return self.attest(
                     place, wire_id, outcome, notice=notice, evidence=evidence, raw=raw, group=group, at=at,
-                    is_error=is_error, seq=self.seq, content=None if notice is not None else content,
+                    is_error=is_error, seq=self.seq,
                 )  # fmt: skip
         if not wire_id:
             wire_id = self._only_open()
@@ -360,7 +363,7 @@ class Recorder:
             kind = "unknown" if found.outcome == "running" else found.outcome
             return kind, found.body, "notice"  # type: ignore[return-value]
         if meaning := placeholder(text):
-            return meaning.outcome, None, f"placeholder of {meaning.program}"
+            return meaning.outcome, None, f"placeholder of {meaning.program}: {text}"
         return None
 
     def _owner(self, uses: list[_Use], wire_id: str | None, place: str) -> _Use:
@@ -434,6 +437,10 @@ class Recorder:
             self._give_up_early()
         else:
             self.end_turn()
+            for wire_id, uses in (*self._replaced, *self.uses.items()):
+                for use in uses:
+                    if not (use.real or use.said):
+                        self.finding("missing_result", f"call {use.key!r} has no result", use.place, wire_id)
         return tuple(self.facts)
 
 

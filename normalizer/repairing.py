@@ -399,6 +399,11 @@ def _release(beta: str) -> str:
     return beta.rsplit("-", 3)[0]
 
 
+def _setting_of(provider: Provider, found: Violation) -> str:
+    """The setting that a violation is about: where it stands, or the one that gives way for its rule."""
+    return provider.yielding.get(found.rule) or (found.pointer.split("/")[1] if found.pointer else "")
+
+
 def _without_bad_settings(
     provider: Provider, request: dict[str, Any], projected: dict[str, Any], context: Mapping[str, Any],
     adjustments: list[Adjustment],
@@ -413,7 +418,7 @@ def _without_bad_settings(
             (
                 (found, key)
                 for found in rejects(violations)
-                if (key := found.pointer.split("/")[1] if found.pointer else "") in request and key not in projected
+                if (key := _setting_of(provider, found)) in request and key not in projected
             ),
             None,
         )

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
-from typing import Any, Literal, TypeAlias
+from contextvars import ContextVar
+from dataclasses import dataclass, field, replace
+from functools import wraps
+from typing import Any, Final, Literal, TypeAlias, TypeVar, cast
 
 Severity: TypeAlias = Literal["reject", "policy", "degrades", "contested"]
 """`reject`: the API answers 4xx. `policy`: it may accept what nobody observed. `degrades`: accepted with a loss.
@@ -70,10 +72,49 @@ class Rule:
 Rulebook: TypeAlias = tuple[Rule, ...]
 
 
+Seen = TypeVar("Seen")
+View: TypeAlias = Callable[[Request], Seen]
+"""What a rule reads a request through."""
+
+
+@dataclass(slots=True)
+class _Sight:
+    """The request that is being judged, and what its remembered views have shown so far."""
+
+    request: Request
+    shown: dict[View[Any], Any] = field(default_factory=dict)
+
+
+_SIGHT: Final[ContextVar[_Sight | None]] = ContextVar("sight", default=None)
+
+
+def remembered(view: View[Seen]) -> View[Seen]:
+    """Let a view look once at the request that `judge` is judging; every rule is shown the same value.
+
+    The value is shared, so nobody changes it, and a view that yields returns a list instead. Outside of `judge`,
+    and for any other request, the view looks each time: a request that is edited is never seen as it was.
+    """
+
+    @wraps(view)
+    def look(request: Request) -> Seen:
+        sight = _SIGHT.get()
+        if sight is None or sight.request is not request:
+            return view(request)
+        if view not in sight.shown:
+            sight.shown[view] = view(request)
+        return cast("Seen", sight.shown[view])
+
+    return look
+
+
 def judge(rulebook: Rulebook, request: Request, context: Context | None = None) -> tuple[Violation, ...]:
     """All violations of a request, rule by rule."""
     known = context or {}
-    return tuple(found for rule in rulebook for found in rule.violations(request, known))
+    before = _SIGHT.set(_Sight(request))
+    try:
+        return tuple(found for rule in rulebook for found in rule.violations(request, known))
+    finally:
+        _SIGHT.reset(before)
 
 
 def rejects(violations: tuple[Violation, ...]) -> tuple[Violation, ...]:

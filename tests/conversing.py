@@ -34,6 +34,7 @@ Event: TypeAlias = tuple[str, int]
 BOUND, UNBOUND, OLD = "claude-opus-5-5", "claude-opus-4-8", "claude-sonnet-4-5"
 MODELS: Final = (BOUND, UNBOUND, OLD)
 
+_TURN: Final = frozenset({"turn_opened", "turn_cancel_requested", "turn_ended", "run_lost"})
 _CODE: Final = "code_execution_20260120"
 CLIENT_TOOLS: Final = ("get_weather", "run_command", "deploy")
 _PIXEL: Final = (
@@ -254,12 +255,14 @@ class Conversation:
                 None,
             ]
         )
+        if "errors without words" in self.off and content in ("", (Text(" "),)):
+            content = words
         turn = self.transcript.calls[key].turn_id
         self.add(f.CallCompleted, call_id=key, turn_id=turn, content=content, is_error=rng.choice([False, False, True, None]))
 
     def summarise(self, rng: Random) -> None:
         border = self._border(rng)
-        if border is not None:
+        if border is not None and "summaries" not in self.off:
             self.add(f.Summarised, parts=(Text(f"summary {self.seq}"),), through=border, string=rng.random() < 0.5)
             self.cause("summarised")
 
@@ -301,7 +304,8 @@ class Conversation:
         options: dict[str, Any] = {"model": self.model}
         whole = fold(self.facts)
         if whole.pending:
-            self.pending = rng.choice(["say_running", "unknown"]) if rng.random() < 0.1 else self.pending
+            toggle = rng.random() < 0.1 and "another word for pending calls" not in self.off
+            self.pending = rng.choice(["say_running", "unknown"]) if toggle else self.pending
             options["open_calls"] = self.pending
         try:
             cold = normalizer.project(whole, "anthropic", **options)
@@ -311,6 +315,8 @@ class Conversation:
             return None
         self._same_again(cold, options, rng)
         self._prefix(cold)
+        self._whole(cold)
+        self._news(cold)
         return cold
 
     def _same_again(self, cold: Projection, options: dict[str, Any], rng: Random) -> None:
@@ -332,6 +338,38 @@ class Conversation:
                 raise Broken(f"{way} differs", _difference(one, other), tuple(self.facts))
             if cold.ready != again.ready or cold.sending() != again.sending():
                 raise Broken(f"{way}: ready or record differs", f"{cold.sending()}\n{again.sending()}", tuple(self.facts))
+
+    def _whole(self, projection: Projection) -> None:
+        """Every recorded result, and every word of the user, is in the request or in the report."""
+        request = json.dumps(projection.request, ensure_ascii=False)
+        report = {note.call_id for note in projection.adjustments}
+        aside = "".join(note.content or "" for note in projection.adjustments)
+        here = {key for entry in self.transcript.entries for key in entry.calls}
+        for key, call in self.transcript.calls.items():
+            result = call.result
+            words = result.content if result is not None else None  # type: ignore[union-attr]
+            if key in here and isinstance(words, str) and words and words not in request and key not in report:
+                raise Broken("result lost", f"{key}: {words}", tuple(self.facts))
+        for entry in self.transcript.entries:
+            if entry.kind == "user" and not all(p.text.strip() in request + aside for p in entry.parts if p.kind == "text"):
+                raise Broken("user text lost", f"{entry.fact.fact_id}", tuple(self.facts))
+
+    def _news(self, projection: Projection) -> None:
+        """Late news is told once for each change: something about the call or its turn came in since it was told."""
+        told = {}
+        for at, fact in enumerate(self.facts):
+            if fact.kind == "request_sent" and fact.model == self.model:
+                told.update({one.call_id: (at, one.outcome) for one in (*fact.told, *fact.news)})
+        for one in projection.sending().news:
+            at, outcome = told.get(one.call_id, (0, ""))
+            turn = self.transcript.calls[one.call_id].turn_id
+            since = [
+                fact
+                for fact in self.facts[at:]
+                if getattr(fact, "call_id", None) == one.call_id or (fact.turn_id == turn and fact.kind in _TURN)
+            ]
+            if not since and outcome == one.outcome:
+                raise Broken("stale news", f"{one}", tuple(self.facts))
 
     def _prefix(self, projection: Projection) -> None:
         """What was sent is the beginning of what will be sent, or the report says why not."""

@@ -266,11 +266,18 @@ class Service:
         return reply, content
 
     def delivered(self, request: Request, reply: Reply, content: list[Block]) -> None:
-        """These blocks reached the client whole."""
+        """These blocks reached the client whole. A call that a limit cut off does not count (ANT-STR-006)."""
+        if reply.stop_reason == "max_tokens" and content and not _whole(content[-1]):
+            content = content[:-1]
         self.replies.append(content)
         held = {b["id"] for b in content if b["type"] in wire.SERVER_CALLS} | open_server_calls(request).keys()
         if reply.container:
             self.containers.update(dict.fromkeys(held, reply.container))
+
+
+def _whole(block: Block) -> bool:
+    given = block.get("_json")
+    return given is None or bool(given and "INVALID_JSON" not in block["input"])
 
 
 def _parsed(block: Block) -> Block:
@@ -289,8 +296,10 @@ def _inner(request: Request, call_id: str) -> bool:
 
 
 def _name(block: Block) -> tuple[str, str] | None:
-    """What tells a block from all others."""
+    """What tells a block from all others; ids of client calls may be used again."""
     key = _SEALS.get(block["type"], "id")
+    if block["type"] == "tool_use":
+        return None
     return (block["type"], block[key]) if block.get(key) else None
 
 

@@ -16,9 +16,7 @@ def plan(request: dict[str, Any], rng: Random, number: int, off: frozenset[str] 
     """The answer to a request; `number` makes its ids. `off` names what does not happen."""
     fate = rng.random()
     if request["messages"][-1]["role"] == "system" and "nothing said behind system" in off:
-        talk = Talk(request, rng, number, off)
-        talk.go()
-        return Reply(tuple(talk.blocks), talk.stop, talk.container)
+        return Reply((text(f"yes {number}"),))
     if fate < 0.04 and "refused requests" not in off:
         return Refusal(rng.choice(["Invalid `signature` in `thinking` block", "prompt is too long"]))
     if 0.04 <= fate < 0.06:
@@ -103,9 +101,7 @@ class Talk:
             self.blocks.append(server_call(self._id("srvtoolu_"), "code_execution", {"code": "1"}))
             self._code_calls(self.blocks[-1]["id"])
         elif how < 0.70:
-            after_system = self.request["messages"][-1]["role"] == "system" and "nothing said behind system" in self.off
-            resumed = bool(open_server_calls(self.request)) and "refusal of a resumed turn" in self.off
-            if after_system or resumed:
+            if open_server_calls(self.request) and "refusal of a resumed turn" in self.off:
                 self.blocks.append(text(f"end {self.number}"))
                 return
             self.stop = "refusal"

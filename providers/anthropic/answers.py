@@ -10,6 +10,8 @@ from normalizer.projection import Adjustment
 from normalizer.providers.anthropic import keys, pictures, wire
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from normalizer.facts import CallFact
     from normalizer.parts import Media
     from normalizer.providers.anthropic.render import Out, Renderer
@@ -54,7 +56,7 @@ class Side:
 # ---------------------------------------------------------------- results
 
 
-def results(renderer: Renderer, out: Out, side: Side, rendered: Rendered[Any]) -> None:
+def results(renderer: Renderer, out: Out, side: Side, rendered: Rendered[Any], entries: Sequence[Entry]) -> None:
     """One result for each call of the reply, in front of everything else."""
     calls = out.calls
     chain_told = renderer.chain.told
@@ -79,12 +81,24 @@ def results(renderer: Renderer, out: Out, side: Side, rendered: Rendered[Any]) -
         blocks.append(block)
         if group is not None:
             groups.add(group)
+    if len(groups) > 1 and _split_as_received(renderer, calls, entries):
+        for call, block in zip(calls, blocks, strict=True):
+            side.add([block], call.facts[0].group)
+        return
     if len(groups) > 1:
         rendered.adjustments.append(
             Adjustment("merged", "results of one reply that stood in several messages are sent in one", "ANT-PAIR-003")
         )
         out.changed = True
     side.add(blocks, min(groups) if groups else None)
+
+
+def _split_as_received(renderer: Renderer, calls: list[Call], behind: Sequence[Entry]) -> bool:
+    """Whether the results stood in neighbouring messages with nothing between them, which the API takes as one turn."""
+    if renderer.chain.told or any(not c.facts or c.facts[0].group is None for c in calls):
+        return False
+    last = max(call.facts[0].seq for call in calls)
+    return not any(entry.fact.seq < last for entry in behind)
 
 
 def _in_order(renderer: Renderer, calls: list[Call]) -> list[Call]:
@@ -115,7 +129,7 @@ def _answer(
         fact = call.result if kind == "completed" else None
         text = None
     if fact is not None and fact.content is not None:  # type: ignore[union-attr]
-        return _recorded(call, fact, wire_id, side, rendered, out, told=told is not None)
+        return _recorded(renderer, call, fact, wire_id, side, rendered, out)
     if text is None:
         text = notices.notice(call, kind, wire_id, renderer.options.notices)
     fresh = _note_notice(call, kind, text, rendered)
@@ -159,7 +173,7 @@ def _note_notice(call: Call, kind: str, text: str, rendered: Rendered[Any]) -> b
 
 
 def _recorded(
-    call: Call, fact: CallFact, wire_id: str, side: Side, rendered: Rendered[Any], out: Out, *, told: bool
+    renderer: Renderer, call: Call, fact: CallFact, wire_id: str, side: Side, rendered: Rendered[Any], out: Out
 ) -> tuple[dict[str, Any], int | None]:
     """A recorded result, verbatim as far as the API takes it."""
     rendered.told.append((call.key, "completed", None, call.part.name))
@@ -180,7 +194,7 @@ def _recorded(
             block["is_error"] = True
     inner = block.get("content")
     if type(inner) is not str and inner is not None:
-        block = _fitting(call, fact, block, side, rendered, out)
+        block = _fitting(renderer, call, fact, block, side, rendered, out)
         inner = block.get("content")
     elif inner is None and "content" in block:
         block = {k: v for k, v in block.items() if k != "content"}
@@ -213,8 +227,39 @@ _TEXT_ONLY: Final = frozenset({"text"})
 _TOOLSET: Final = frozenset({"text", "image", "browser_state"})
 
 
+_UNSOUND: Final = {
+    "tool_reference": "ANT-RES-008",
+    "browser_state": "ANT-RES-010",
+    "document": "ANT-BLK-007",
+    "search_result": "ANT-BLK-010",
+}
+
+
+def _sound(renderer: Renderer, block: dict[str, Any], before: list[dict[str, Any]]) -> bool:
+    """Whether a block says something that the API can take; what an executor observed is never corrected."""
+    kind = block.get("type")
+    if kind == "tool_reference":
+        return block.get("tool_name") in renderer.head.offered
+    if kind == "browser_state":
+        return _consistent(block) and not any(b.get("type") == kind for b in before)
+    return kind not in ("document", "search_result") or _usable(block)
+
+
+def _consistent(state: dict[str, Any]) -> bool:
+    """https://platform.claude.com/docs/en/agents-and-tools/tool-use/browser-use-tool"""
+    tabs, changes = state.get("tabs"), state.get("state_changes")
+    if changes == [] or (tabs is not None and not isinstance(tabs, list)):
+        return False
+    if not tabs:
+        return True
+    if not all(isinstance(tab, dict) for tab in tabs):
+        return False
+    names = [tab.get("tab_id") for tab in tabs]
+    return len(set(map(str, names))) == len(names) and sum(bool(tab.get("active")) for tab in tabs) == 1
+
+
 def _fitting(
-    call: Call, fact: CallFact, block: dict[str, Any], side: Side, rendered: Rendered[Any], out: Out
+    renderer: Renderer, call: Call, fact: CallFact, block: dict[str, Any], side: Side, rendered: Rendered[Any], out: Out
 ) -> dict[str, Any]:
     """A result's list of blocks, as far as the API takes it in this result; the rest is moved behind or left out."""
     given: list[dict[str, Any]] = block["content"]
@@ -241,6 +286,9 @@ def _fitting(
                 kept.append(shown)
             else:
                 side.later.append(shown)
+        elif not _sound(renderer, inner, kept):
+            _note(rendered, "media_moved", f"a {kind} block that the API cannot take is left out", _UNSOUND[str(kind)],
+                  call, fact, inner)  # fmt: skip
         elif kind in allowed and not (kind == "text" and not isinstance(inner.get("text"), str)):
             trimmed = {k: v for k, v in inner.items() if k in keys.BLOCK_KEYS.get(str(kind), inner)}
             if trimmed != inner:
@@ -362,13 +410,26 @@ def replay(block: dict[str, Any], out: Out, entry: Entry) -> dict[str, Any]:
 
 
 def _usable(block: dict[str, Any]) -> bool:
-    """Whether a document's declared form is one of the API's. (Pictures have been looked at.)"""
-    source = block.get("source")
+    """Whether a document or search result has a form that the API takes. (Pictures have been looked at.)
+
+    https://platform.claude.com/docs/en/build-with-claude/pdf-support and .../build-with-claude/search-results
+    """
+    kind, source = block.get("type"), block.get("source")
+    if kind == "search_result":
+        held = block.get("content")
+        return (
+            isinstance(source, str)
+            and isinstance(block.get("title"), str)
+            and isinstance(held, list)
+            and bool(held)
+            and all(isinstance(b, dict) and str(b.get("text") or "").strip() for b in held)
+        )
+    if kind != "document":
+        return kind == "container_upload" or isinstance(source, dict)
     if not isinstance(source, dict):
-        return block.get("type") in ("search_result", "container_upload")
-    if block.get("type") == "document" and source.get("type") == "base64":
-        return bool(source.get("media_type") == "application/pdf")
-    return True
+        return False
+    wanted = {"base64": "application/pdf", "text": "text/plain"}.get(str(source.get("type")))
+    return wanted is None or source.get("media_type") == wanted
 
 
 def _block(part: Any) -> dict[str, Any]:

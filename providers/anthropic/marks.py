@@ -1,4 +1,4 @@
-"""Cache marks: where they stand in a request, and how the last four are kept.
+"""Cache marks: where they stand in a request, and which of them stay.
 
 Source: https://platform.claude.com/docs/en/build-with-claude/prompt-caching
 """
@@ -26,20 +26,56 @@ def count(blocks: Any) -> int:
     return found
 
 
-def keep_last(request: dict[str, Any], notes: list[Adjustment]) -> None:
-    """Leave only the last four marks of tools, system and messages. Marked blocks are copied, never edited."""
-    places = list(_places(request))
-    surplus = len(places) - wire.MAX_CACHE_MARKS
-    for path in places[: max(surplus, 0)]:
-        dropped = _unmark(request, path)
-        notes.append(
-            Adjustment(
-                "trimmed",
-                f"a cache mark at /{'/'.join(map(str, path))} is left out: at most four are accepted",
-                "ANT-CACHE-001",
-                content=Json.of(dropped).text,
-            )
-        )
+def tidy(request: dict[str, Any], notes: list[Adjustment]) -> None:
+    """Leave out marks that the API refuses, then all but the last four of tools, system and messages.
+
+    Marked blocks are copied, never edited. No digest sees a mark.
+    """
+    places = []
+    for path in list(_places(request)):
+        block = _at(request, path)
+        why = _refused(block, path)
+        if why is None:
+            places.append(path)
+        else:
+            _leave_out(request, path, notes, *why)
+    room = wire.MAX_CACHE_MARKS
+    for path in places[: max(len(places) - room, 0)]:
+        _leave_out(request, path, notes, "at most four are accepted", "ANT-CACHE-001")
+    short = False
+    for path in places[max(len(places) - room, 0) :]:
+        long = _at(request, path)["cache_control"].get("ttl") == "1h"
+        if long and short:
+            _leave_out(request, path, notes, "one of an hour may not follow one of five minutes", "ANT-CACHE-003")
+        short = short or not long
+
+
+def _refused(block: dict[str, Any], path: tuple[Any, ...]) -> tuple[str, str] | None:
+    mark = block["cache_control"]
+    if mark is None:
+        return None
+    if not isinstance(mark, dict) or mark.get("type") != "ephemeral" or mark.get("ttl", "5m") not in ("5m", "1h"):
+        return "it is of no known form", "ANT-CACHE-007"
+    if path[0] == "tools" and block.get("defer_loading"):
+        return "a deferred tool carries none", "ANT-CACHE-005"
+    return None
+
+
+def _at(request: dict[str, Any], path: tuple[Any, ...]) -> dict[str, Any]:
+    found: Any = request
+    for step in path:
+        found = found[step]
+    return found  # type: ignore[no-any-return]
+
+
+def _leave_out(
+    request: dict[str, Any], path: tuple[Any, ...], notes: list[Adjustment], why: str, because: str
+) -> None:
+    dropped = _unmark(request, path)
+    notes.append(
+        Adjustment("trimmed", f"the cache mark at /{'/'.join(map(str, path))} is left out: {why}", because,
+                   content=Json.of(dropped).text)
+    )  # fmt: skip
 
 
 def _places(request: dict[str, Any]) -> Iterator[tuple[Any, ...]]:

@@ -150,8 +150,8 @@ def _request(
     betas = {beta for name in (*flow.betas, *head.betas) for beta in (wire.BETAS.get(name, ("", name))[1],)}
     if betas:
         request["betas"] = sorted(betas)
-    if flow.marks + head.marks > wire.MAX_CACHE_MARKS:
-        marks.keep_last(request, notes)
+    if flow.marks + head.marks:
+        marks.tidy(request, notes)
     return request
 
 

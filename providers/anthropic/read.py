@@ -42,6 +42,8 @@ make_call = maker(ToolCall)
 _TEXT_KEYS: Final = ["type", "text"]
 _CALL_KEYS: Final = ["type", "id", "name", "input"]
 _RESULT_KEYS: Final = (["type", "tool_use_id", "content"], ["type", "tool_use_id", "content", "is_error"])
+# what other APIs call a block of words
+_WORDS: Final = frozenset({"output_text", "input_text"})
 _HISTORY: Final = frozenset({"messages", "system", "tools"})
 _ROLES: Final = frozenset({"user", "assistant", "system"})
 # what other formats call the role of a message that holds a tool's result
@@ -106,11 +108,13 @@ def read(value: Any, origin: Origin) -> Reading:
     elif whole:
         recorder.tools("/tools", (), declared=False)
     last = len(messages) - 1
+    origin = {**origin, "container": container} if (container := _container(value)) else origin
+    newest = next((n for n in range(last, -1, -1) if _role(messages[n]) == "assistant"), last)
     for number, message in enumerate(messages):
-        if number != last and type(message) is dict and len(message) == 2 and type(message.get("content")) is list:
+        if number != newest and type(message) is dict and len(message) == 2 and type(message.get("content")) is list:
             if _usual(recorder, number, message["role"] if "role" in message else None, message["content"]):
                 continue
-        _message(recorder, number, message, origin if number == last else {}, last=number == last)
+        _message(recorder, number, message, origin if number == newest else {}, last=number == last)
     waiting = _pauses(messages, origin)
     return Reading(
         format=wire.API,
@@ -122,6 +126,18 @@ def read(value: Any, origin: Origin) -> Reading:
         settings={key: setting for key, setting in value.items() if key not in _HISTORY},
         request=value,
     )
+
+
+def _role(message: Any) -> Any:
+    return message.get("role") if isinstance(message, dict) else None
+
+
+def _container(value: dict[str, Any]) -> str | None:
+    """The id of the container that the request names: it is that of the newest reply."""
+    container = value.get("container")
+    if isinstance(container, dict):
+        container = container.get("id")
+    return container if isinstance(container, str) and container else None
 
 
 def _usual(recorder: Recorder, number: int, role: Any, content: list[Any]) -> bool:
@@ -259,7 +275,7 @@ def _assistant(
     if extra:
         more = _reply_fields(recorder, place, extra)
     if origin:
-        more.update({k: origin[k] for k in ("stop_reason",) if k in origin and k not in more})
+        more.update({k: origin[k] for k in ("stop_reason", "container") if k in origin and k not in more})
     if type(content) is str:
         recorder.reply(place, (Text(content),) if content else (), string=True, group=number, **more)
         return
@@ -399,13 +415,13 @@ _OF_ASSISTANT: Final = frozenset({"tool_call", "server_tool_call", "server_tool_
 
 
 def _mid_system(recorder: Recorder, place: str, message: dict[str, Any], number: int) -> None:
-    """Instructions in the middle; at the very beginning they are the top-level ones in the wrong place."""
+    """Instructions beside those at the top, wherever they stand."""
     content = message.get("content")
     plain = set(message) <= {"role", "content"}
     recorder.instructions(
         place,
         _parts(recorder, place, content),
-        additional=bool(recorder.step or recorder.talk_since_reply),
+        additional=True,
         string=isinstance(content, str),
         raw=None if plain else Json.of(message),
         group=number,
@@ -494,6 +510,8 @@ def part(block: Any) -> Part:
                 return _call(block, name)
         elif type(kind) is str and (make := _MAKERS.get(kind)) is not None:
             return make(block)
+        elif kind in _WORDS and type(block.get("text")) is str:
+            return make_text(block["text"])
         elif type(kind) is str and kind.endswith("_tool_result"):
             return _server_result(block)
         return Opaque(kind if type(kind) is str else "", _kept(block))

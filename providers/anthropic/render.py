@@ -13,7 +13,7 @@ from normalizer import notices
 from normalizer.chains import state
 from normalizer.facts import News
 from normalizer.projection import Adjustment
-from normalizer.providers.anthropic import answers, marks, replies, wire
+from normalizer.providers.anthropic import answers, keys, marks, replies, wire
 from normalizer.stepping import Rendered, Rendering, Step
 
 if TYPE_CHECKING:
@@ -248,7 +248,7 @@ class Renderer:
         """Put the user's side of a step behind its reply; returns what waits for a later place."""
         side = answers.Side(rendered.messages)
         if out.calls:
-            answers.results(self, out, side, rendered)
+            answers.results(self, out, side, rendered, step.behind)
         if (
             len(step.behind) == 1
             and step.behind[0].kind == "user"
@@ -374,20 +374,23 @@ class Renderer:
         entries = [e for e in entries if e.fact.fact_id in self.head.later]
         if not entries:
             return ()
-        if not rendered.messages or rendered.messages[-1]["role"] == "assistant":
-            if rendered.messages or not flow.after_user:
+        if not rendered.messages:
+            if not flow.after_user:
                 return tuple(entries)
+        elif rendered.messages[-1]["role"] == "assistant" and not _ends_in_server_result(rendered.messages[-1]):
+            return tuple(entries)
         for entry in entries:
             blocks = self.head.later[entry.fact.fact_id]
             raw = getattr(entry.fact, "raw", None)
             if raw is not None:
-                message = raw.value
+                message = {k: v for k, v in raw.value.items() if k in keys.SYSTEM_KEYS}
             elif getattr(entry.fact, "string", False) and len(blocks) == 1:
                 message = {"role": "system", "content": blocks[0]["text"]}
             else:
                 message = {"role": "system", "content": blocks}
             rendered.messages.append(message)
             out.betas.update(b["type"] for b in blocks if b.get("type") in wire.BETAS)
+            out.betas.update(key for key in message if key in wire.BETAS)
         return ()
 
 
@@ -400,6 +403,11 @@ def _flow(
     new = (flow.started or bool(messages), intact, after_user, out.held, waiting, betas, flow.marks + found, out.container)
     old = (flow.started, flow.intact, flow.after_user, flow.held, flow.waiting, flow.betas, flow.marks, flow.container)
     return flow if new == old else Flow(*new)
+
+
+def _ends_in_server_result(message: dict[str, Any]) -> bool:
+    content = message["content"]
+    return type(content) is list and content[-1].get("type") in wire.SERVER_RESULTS
 
 
 def _has_marks(messages: list[dict[str, Any]]) -> bool:

@@ -54,6 +54,8 @@ def render(renderer: Renderer, step: Step, flow: Flow, before: Rendering[Any], o
                 _repeated(entry, part, out)
                 continue
             pieces.append(Piece(part, key, _call_block(renderer, entry, key, part, out)))
+            if simple and part.raw is not None and server_calls.caller(part) is not None:
+                simple = False
         else:
             simple = False
             key = next(keys_of) if kind in ("server_tool_call", "server_tool_result") else None

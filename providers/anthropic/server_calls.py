@@ -98,6 +98,10 @@ def _with_result(
         return f"its result is of the kind {kind!r}", "ANT-SRV-005"
     if _unsealed(call.result.raw.value):
         return "its result has lost its seal", "ANT-SRV-006"
+    if call.part.form == "mcp_tool_use" and not _words_only(call.result.raw.value.get("content")):
+        return "its result holds more than text", "ANT-MCP-005"
+    if kind == "tool_search_tool_result" and not _resolves(renderer, call.result.raw.value):
+        return "its result names a tool that is not offered", "ANT-RES-008"
     if call.key in results:
         return None
     if before_fallback:
@@ -131,6 +135,20 @@ def _without_result(
     return None
 
 
+def _words_only(content: Any) -> bool:
+    return content is None or isinstance(content, str) or (
+        isinstance(content, list) and all(isinstance(b, dict) and b.get("type") == "text" for b in content)
+    )  # fmt: skip
+
+
+def _resolves(renderer: Renderer, block: dict[str, Any]) -> bool:
+    """Whether every tool that a search found is still offered."""
+    content = block.get("content")
+    found = content.get("tool_references", ()) if isinstance(content, dict) else ()
+    offered = renderer.head.offered
+    return all(isinstance(f, dict) and f.get("tool_name") in offered for f in found)
+
+
 def _is_tail(pieces: list[Piece], call: ServerCall) -> bool:
     """Whether only other server calls and results stand behind the call."""
     at = next(n for n, p in enumerate(pieces) if p.part is call.part)
@@ -147,7 +165,7 @@ def _moved_on(renderer: Renderer, step: Step, call: ServerCall) -> bool:
             if call.result_reply == entry.fact.fact_id:
                 return False
             goes_on = getattr(entry.fact, "stop_reason", None) == "pause_turn" or any(
-                _caller(part) == code for part in entry.parts
+                caller(part) == code for part in entry.parts
             )
             if not goes_on:
                 return True
@@ -181,15 +199,15 @@ def _result(
     _need_beta(piece.block, out)
 
 
-def _caller(part: Any) -> str | None:
+def caller(part: Any) -> str | None:
     """The code call that made a client call, if one did."""
     raw = getattr(part, "raw", None)
     if part.kind != "tool_call" or raw is None or not isinstance(raw.value, dict):
         return None
-    caller = raw.value.get("caller")
-    if not isinstance(caller, dict) or caller.get("type") == "direct":
+    made_by = raw.value.get("caller")
+    if not isinstance(made_by, dict) or made_by.get("type") == "direct":
         return None
-    return str(caller.get("tool_id"))
+    return str(made_by.get("tool_id"))
 
 
 def _inner_calls(
@@ -199,8 +217,8 @@ def _inner_calls(
     known = {p.part.id for p in pieces if p.part.kind == "server_tool_call" and p.block is not None}
     known |= {renderer.server_calls[key].part.id for key in flow.held if key in renderer.server_calls}
     for piece in pieces:
-        caller = _caller(piece.part)
-        if caller is None or piece.block is None or (caller in known and caller not in gone):
+        code = caller(piece.part)
+        if code is None or piece.block is None or (code in known and code not in gone):
             continue
         replies.drop(entry, piece, out, "dropped_server_tool", "the code that made this call is left out", "ANT-PTC-007")
         call = renderer.calls.get(piece.key or "")
@@ -222,6 +240,8 @@ def _unsealed(value: Any) -> bool:
         return any(_unsealed(item) for item in value)
     if not isinstance(value, dict):
         return False
+    if value.get("type") == "web_search_result" and not value.get("encrypted_content"):
+        return True
     return any(key in _SEALED and (item == "" or item is None) or _unsealed(item) for key, item in value.items())
 
 

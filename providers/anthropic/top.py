@@ -200,6 +200,7 @@ def _tool(top: Top, entry: Entry, tool: Tool, *, own: bool) -> dict[str, Any] | 
                 Adjustment("tools_not_declared", f"the tool {tool.name!r} has no input schema of an object",
                            "ANT-TOOL-007", facts=(entry.fact.fact_id,), content=Json.of(raw).text)
             )  # fmt: skip
+        made = _accepted(top, entry, tool.name, made)
     elif tool.server or not tool.name:
         top.adjustments.append(
             Adjustment("dropped_server_tool", f"the tool {tool.name!r} is another provider's", None,
@@ -215,6 +216,35 @@ def _tool(top: Top, entry: Entry, tool: Tool, *, own: bool) -> dict[str, Any] | 
     if isinstance(name, str) and (fits := _fitting(top, name)) != name:
         made = {**made, "name": fits}
     return made
+
+
+def _accepted(top: Top, entry: Entry, name: str, tool: dict[str, Any]) -> dict[str, Any]:
+    """A declaration without the switches that the API refuses; the caller's schema is not rewritten."""
+    dropped = {
+        key: tool[key]
+        for key, because in (("allowed_domains", tool.get("allowed_domains") == []),
+                             ("blocked_domains", tool.get("blocked_domains") == []),
+                             ("strict", tool.get("strict") is True and not _closed(tool.get("input_schema"))))
+        if because and key in tool
+    }  # fmt: skip
+    if not dropped:
+        return tool
+    top.adjustments.append(
+        Adjustment("trimmed", f"the tool {name!r} is sent without {', '.join(dropped)}", "ANT-TOOL-010",
+                   facts=(entry.fact.fact_id,), content=Json.of(dropped).text)
+    )  # fmt: skip
+    return {key: value for key, value in tool.items() if key not in dropped}
+
+
+def _closed(schema: Any) -> bool:
+    """Whether every object of a schema says that it takes no other keys."""
+    if isinstance(schema, list):
+        return all(map(_closed, schema))
+    if not isinstance(schema, dict):
+        return True
+    if (schema.get("type") == "object" or "properties" in schema) and schema.get("additionalProperties") is not False:
+        return False
+    return all(_closed(value) for value in schema.values())
 
 
 def _changes(top: Top, tools: list[Any], later: list[Entry]) -> dict[str, list[dict[str, Any]]] | None:

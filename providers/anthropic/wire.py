@@ -48,7 +48,7 @@ SERVER_CALL_ID: Final = re.compile(r"srvtoolu_[a-zA-Z0-9_]+")
 TOOL_NAME: Final = re.compile(r"[a-zA-Z0-9_-]{1,128}")
 MAX_CACHE_MARKS: Final = 4
 
-# Betas that a block in the history needs (a prefix of the beta's name), and the release to ask for.
+# Betas that a block, or a key of a system message, in the history needs (a prefix of the beta's name), and the release to ask for.
 # https://platform.claude.com/docs/en/agents-and-tools/mcp-connector, .../build-with-claude/compaction,
 # .../build-with-claude/refusals-and-fallback, .../agents-and-tools/tool-use/advisor-tool
 BETAS: Final[dict[str, tuple[str, str]]] = {
@@ -59,6 +59,8 @@ BETAS: Final[dict[str, tuple[str, str]]] = {
     "fallback": ("server-side-fallback-", "server-side-fallback-2026-07-01"),
     "advisor_tool_result": ("advisor-tool-", "advisor-tool-2026-03-01"),
     "tool_addition": ("mid-conversation-tool-changes-", "mid-conversation-tool-changes-2026-07-01"),
+    "clear_at": ("mid-conversation-system-clear-at-", "mid-conversation-system-clear-at-2026-08-21"),
+    "output_config": ("mid-conversation-output-config-", "mid-conversation-output-config-2026-07-01"),
     "tool_removal": ("mid-conversation-tool-changes-", "mid-conversation-tool-changes-2026-07-01"),
 }
 
@@ -139,3 +141,12 @@ RESULT_OF: Final[dict[str, str]] = {
     "tool_search_tool_bm25": "tool_search_tool_result",
     "advisor": "advisor_tool_result",
 }
+
+YIELDING: Final[dict[str, str]] = {
+    "ANT-ROLE-004": "thinking",
+    "ANT-THK-005": "thinking",
+    "ANT-CTX-009": "compaction",
+    "ANT-CTX-011": "thread",
+    "ANT-CTX-012": "thread",
+}
+"""Settings that give way where the history cannot go with them."""

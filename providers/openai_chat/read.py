@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from normalizer.facts import OutcomeAttested
 from normalizer.notices import MARK, read_back
-from normalizer.parts import Json, Opaque, Text, Tool
+from normalizer.parts import Json, Opaque, Text, Tool, ToolCall
 from normalizer.providers.openai_chat import pieces, wire
 from normalizer.reading import Reading
 from normalizer.recording import Recorder, dump_any
@@ -18,7 +18,7 @@ from normalizer.recording import Recorder, dump_any
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from normalizer.parts import Part, ToolCall
+    from normalizer.parts import Part
     from normalizer.provider import Origin
 
 _HISTORY: Final = frozenset({"messages", "tools", "functions"})
@@ -50,6 +50,7 @@ class _Reader:
         self.origin = origin
         self.recorder = Recorder("import", provider=wire.PROVIDER, api=wire.API)
         self.anonymous: list[tuple[str, str, str]] = []
+        self.instructed = False
 
     def request(self, value: dict[str, Any]) -> Reading:
         """Everything of a request."""
@@ -126,11 +127,11 @@ class _Reader:
         recorder = self.recorder
         parts, string = self._content(place, message.get("content"))
         plain = message["role"] == "system" and message.keys() <= {"role", "content"}
-        earlier = any(fact.kind == "instructions_set" for fact in recorder.facts[:8])
         recorder.instructions(
-            place, parts, additional=earlier or bool(recorder.step or recorder.talk_since_reply), string=string,
+            place, parts, additional=self.instructed or bool(recorder.step or recorder.talk_since_reply), string=string,
             raw=None if plain else _skeleton(message), group=number,
         )  # fmt: skip
+        self.instructed = True
 
     def _user(self, place: str, message: dict[str, Any], number: int, _origin: Origin) -> None:
         recorder = self.recorder
@@ -202,7 +203,8 @@ class _Reader:
             place, kept, string=isinstance(content, str), group=number, stop_reason=reason, model=_model(origin),
             raw=None if plain else _skeleton(message, origin.get("beside")),
         )  # fmt: skip
-        calls = [(n, p) for n, p in enumerate(kept) if p.kind == "tool_call"]
+        fact = next(f for f in reversed(recorder.facts) if f.kind == "model_replied")
+        calls = [(n, p) for n, p in enumerate(fact.parts) if p.kind == "tool_call"]
         if calls:
             self.anonymous = [
                 (f"{place}:{n}", p.name, wire.subject(p.name, p.arguments.text)) for n, p in calls if p.id is None
@@ -291,7 +293,7 @@ class _Reader:
         if (key := _RESPONSES_CALLS.get(kind)) is not None and isinstance(item.get("name"), str):
             given = pieces.arguments_of(item.get(key)) if key == "arguments" else Json.of({"input": item.get(key)})
             form = "custom" if key == "input" else None
-            made = pieces.ToolCall(call_id if isinstance(call_id, str) else None, item["name"], given, form=form)
+            made = ToolCall(call_id if isinstance(call_id, str) else None, item["name"], given, form=form)
             self.recorder.reply(place, (made,))
         elif kind in _RESPONSES_OUTPUTS:
             content, _ = self._result(item.get("output"))

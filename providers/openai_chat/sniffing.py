@@ -71,12 +71,12 @@ def _fits(content: Any) -> int:
     if content is None or isinstance(content, str):
         return _PLAIN
     if not isinstance(content, list):
-        return 0
+        return 1
     score = _PLAIN
     for block in content:
         kind = block.get("type") if isinstance(block, dict) else None
         if kind in _OWN_PARTS:
             score = _LIKELY + 15
-        elif kind != "text":
+        elif kind != "text" and not isinstance(block, str):
             return 0
     return score

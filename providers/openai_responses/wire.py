@@ -156,11 +156,3 @@ FOREIGN: Final = frozenset(
         "tool-call", "tool-result", "container_upload", "search_result", "fallback", "connector_text", "json",
     }
 )  # fmt: skip
-
-REQUEST_KEYS: Final = frozenset(
-    """background context_management conversation include input instructions max_output_tokens max_tool_calls metadata
-    model moderation parallel_tool_calls previous_response_id prompt prompt_cache_key prompt_cache_retention
-    prompt_cache_options reasoning safety_identifier service_tier store stream stream_options temperature text
-    tool_choice tools top_logprobs top_p truncation user""".split()
-)
-"""SDK: types/responses/response_create_params.py"""

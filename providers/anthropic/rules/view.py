@@ -1,23 +1,30 @@
 """What the rules read a raw request through: views that never raise, whatever stands in the request.
 
-A view leaves out what is not of the shape that it looks for; saying so is the business of the MSG rules. Each
-view is one pass over the history, and a pointer is built only for what is yielded: the whole rulebook stays
-linear. Pointers are JSON pointers; a content that is a string counts as one text block at the pointer of
+A view leaves out what is not of the shape that it looks for; saying so is the business of the MSG rules. Views
+of the whole history are remembered while a request is judged, and its blocks are sorted by type: a rule about
+blocks that do not occur costs nothing. A content that is a string counts as one text block at the pointer of
 `content`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from itertools import chain
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from normalizer.providers.anthropic import wire
-from normalizer.rules import Request
+from normalizer.rules import remembered
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from normalizer.rules import Request
 
 Block: TypeAlias = dict[str, Any]
 Placed: TypeAlias = tuple[str, Block]
 """A block and its pointer."""
+
+_HOLDERS: Final = frozenset({"tool_result", "search_result", "document"})
 
 
 def text(value: object) -> str:
@@ -56,6 +63,7 @@ def model(request: Request) -> wire.Model:
     return wire.capability(text(request.get("model")) or wire.COMMONEST)
 
 
+@remembered
 def betas(request: Request) -> frozenset[str]:
     """The betas that the request asks for, as parameter, in the body (Bedrock, Vertex) or as header."""
     headers = request.get("extra_headers")
@@ -69,11 +77,13 @@ def has_beta(request: Request, prefix: str) -> bool:
     return any(name.startswith(prefix) for name in betas(request))
 
 
+@remembered
 def tools(request: Request) -> list[Placed]:
     """The tool definitions with their pointers."""
     return list(objects(request.get("tools"), "/tools"))
 
 
+@remembered
 def tool_names(request: Request) -> frozenset[str]:
     """The names under which the request defines tools."""
     return frozenset(text(tool.get("name")) for _, tool in tools(request)) - {""}
@@ -84,6 +94,7 @@ def thinking(request: Request) -> str:
     return text(member(request.get("thinking"), "type"))
 
 
+@remembered
 def messages(request: Request) -> list[tuple[int, dict[str, Any]]]:
     """The messages that are objects, with their indexes."""
     found = listed(request.get("messages"))
@@ -124,28 +135,66 @@ def walk(pointer: str, block: Block) -> Iterator[Placed]:
         pending.extend(reversed(list(inner(*placed))))
 
 
-def walk_blocks(request: Request) -> Iterator[Placed]:
+@remembered
+def spoken(request: Request) -> list[tuple[int, str, list[Placed]]]:
+    """The messages as index, role and blocks."""
+    return [(index, role(message), list(blocks(index, message))) for index, message in messages(request)]
+
+
+@remembered
+def walk_blocks(request: Request) -> list[Placed]:
     """All blocks of the history, those inside other blocks too, in document order."""
-    for index, message in messages(request):
-        for pointer, block in blocks(index, message):
-            if block.get("type") in ("tool_result", "search_result", "document"):
-                yield from walk(pointer, block)
+    found: list[Placed] = []
+    for _, _, items in spoken(request):
+        for placed in items:
+            if text(placed[1].get("type")) in _HOLDERS:
+                found.extend(walk(*placed))
             else:
-                yield pointer, block
+                found.append(placed)
+    return found
+
+
+@remembered
+def _walked(request: Request) -> dict[str, list[Placed]]:
+    """All blocks of the history by type."""
+    found: dict[str, list[Placed]] = {}
+    for placed in walk_blocks(request):
+        found.setdefault(text(placed[1].get("type")), []).append(placed)
+    return found
+
+
+def anywhere(request: Request, sort: str) -> list[Placed]:
+    """The blocks of a type, those inside other blocks too, in document order."""
+    return _walked(request).get(sort, [])
+
+
+@remembered
+def _standing(request: Request) -> dict[tuple[str, str], list[tuple[int, Placed]]]:
+    """The blocks that stand directly in messages, by role and type, each with its number in document order."""
+    found: dict[tuple[str, str], list[tuple[int, Placed]]] = {}
+    number = 0
+    for _, speaker, items in spoken(request):
+        for placed in items:
+            found.setdefault((speaker, text(placed[1].get("type"))), []).append((number, placed))
+            number += 1
+    return found
 
 
 def of_type(request: Request, kinds: frozenset[str], *roles: str) -> Iterator[Placed]:
     """The blocks of these types that stand directly in messages (of these roles, if any are named)."""
-    for index, message in messages(request):
-        if roles and message.get("role") not in roles:
-            continue
-        content = message.get("content")
-        if isinstance(content, list):
-            for at, block in enumerate(content):
-                if isinstance(block, dict) and text(block.get("type")) in kinds:
-                    yield f"/messages/{index}/content/{at}", block
-        elif isinstance(content, str) and "text" in kinds:
-            yield f"/messages/{index}/content", {"type": "text", "text": content}
+    return _picked(request, kinds, lambda speaker: not roles or speaker in roles)
+
+
+def misplaced(request: Request, kinds: frozenset[str], owner: str) -> Iterator[Placed]:
+    """The blocks of these types that stand directly in messages of another role."""
+    return _picked(request, kinds, lambda speaker: speaker != owner)
+
+
+def _picked(request: Request, kinds: frozenset[str], fits: Callable[[str], bool]) -> Iterator[Placed]:
+    """The blocks of these types in messages whose role fits, in document order."""
+    rows = [row for (speaker, sort), row in _standing(request).items() if sort in kinds and fits(speaker)]
+    merged = rows[0] if len(rows) == 1 else sorted(chain.from_iterable(rows))  # numbers differ: no block is compared
+    return (placed for _, placed in merged)
 
 
 @dataclass(slots=True)
@@ -167,31 +216,23 @@ class Turn:
         return ((pointer, block) for pointer, block in self.items if block.get("type") in kinds)
 
 
+@remembered
 def turns(request: Request) -> list[Turn]:
     """The turns of the history; a system message is a turn of its own kind and separates the others."""
     found: list[Turn] = []
-    for index, message in messages(request):
-        speaker = role(message)
+    for index, speaker, items in spoken(request):
         if not found or found[-1].role != speaker:
             found.append(Turn(speaker, index, index))
         found[-1].last = index
-        found[-1].items.extend(blocks(index, message))
+        found[-1].items.extend(items)
     return found
+
+
+def last_turn(request: Request) -> Turn | None:
+    """The last turn of the history, None if it has none."""
+    return next(reversed(turns(request)), None)
 
 
 def continues_thread(request: Request) -> bool:
     """Whether the server holds the beginning of the conversation, so that calls in it cannot be seen here."""
     return text(member(request.get("thread"), "type")) == "continue"
-
-
-def last_turn(request: Request) -> Turn | None:
-    """The last turn of the history, None if it has none."""
-    found = messages(request)
-    if not found:
-        return None
-    speaker = role(found[-1][1])
-    first = len(found) - 1
-    while first and role(found[first - 1][1]) == speaker:
-        first -= 1
-    items = [placed for index, message in found[first:] for placed in blocks(index, message)]
-    return Turn(speaker, found[first][0], found[-1][0], items)

@@ -1,0 +1,199 @@
+"""What concerns the whole request beside its messages: tools, tool names, and the role of instructions.
+
+Instructions are messages here, so later ones stand where they were given and the first ones stay. Only a server whose
+template wants one system message first gets all of them there.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from normalizer import canonical
+from normalizer.errors import CannotProject
+from normalizer.identity import hashed
+from normalizer.parts import Json
+from normalizer.projection import Adjustment
+from normalizer.providers.openai_chat import wire
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from normalizer.facts import RequestSent
+    from normalizer.parts import Tool
+    from normalizer.providers.openai_chat.wire import Profile
+    from normalizer.transcript import Entry, Transcript
+
+_FREE_TEXT: Final = {
+    "type": "object",
+    "properties": {"input": {"type": "string"}},
+    "required": ["input"],
+}
+
+
+@dataclass(slots=True)
+class Top:
+    """`tools` and legacy `functions` as sent.
+
+    `names` maps tool names to those on the wire, where they differ. `role` is that of instructions; `replaced` are the
+    `fact_id`s of instructions that others took the place of before anything was said. `gathered` are all instructions
+    in order, where they stand in one message at the beginning.
+    """
+
+    tools: list[Any] | None = None
+    functions: list[Any] | None = None
+    names: dict[str, str] = field(default_factory=dict)
+    role: str = "system"
+    replaced: frozenset[str] = frozenset()
+    gathered: tuple[Entry, ...] = ()
+    adjustments: list[Adjustment] = field(default_factory=list)
+    heads: tuple[Entry, ...] = ()
+    used: frozenset[str] = frozenset()
+    calls: int = 0
+    instructions_digest: str = ""
+    tools_digest: str = ""
+
+    def shapes(self, other: Top) -> bool:
+        """Whether messages come out the same under both."""
+        return (self.role, self.names, self.replaced) == (other.role, other.names, other.replaced)
+
+
+def build(
+    transcript: Transcript, profile: Profile, model: str | None, base: RequestSent | None, before: Top | None
+) -> Top:
+    """The top of the request; `before`, if nothing that it depends on has changed."""
+    heads, calls = transcript.heads, len(transcript.calls)
+    if before is not None and _same(before, transcript):
+        before.calls = calls
+        return before
+    used = dict.fromkeys(call.part.name for call in transcript.calls.values())
+    top = Top(heads=heads, used=frozenset(used), calls=calls)
+    instructions = [entry for entry in heads if entry.kind == "instructions"]
+    top.role = _role(instructions, profile, model)
+    top.replaced = _replaced(transcript, instructions, base)
+    if profile.alternate:
+        top.gathered = tuple(entry for entry in instructions if entry.fact.fact_id not in top.replaced)
+    _rename(top, used)
+    declared = next((entry for entry in reversed(heads) if entry.kind == "tools"), None)
+    if declared is not None:
+        _declare(top, declared, profile)
+    words = [part.text for entry in top.gathered for part in entry.parts if part.kind == "text"]
+    top.instructions_digest = canonical.digest(canonical.instructions_bytes({"instructions": words}))
+    top.tools_digest = canonical.digest(canonical.tools_bytes({"tools": top.tools or top.functions}))
+    return top
+
+
+def _same(before: Top, transcript: Transcript) -> bool:
+    heads, calls = transcript.heads, transcript.calls
+    if len(before.heads) != len(heads) or any(
+        old is not new for old, new in zip(before.heads, heads, strict=True)
+    ):
+        return False
+    return before.calls == len(calls) or {
+        call.part.name for call in list(calls.values())[before.calls :]
+    } <= before.used
+
+
+# ---------------------------------------------------------------- instructions
+
+
+def _role(entries: list[Entry], profile: Profile, model: str | None) -> str:
+    """One role for all of them: the one that was recorded first, where the target has it."""
+    preferred = wire.preferred_role(profile, model)
+    if preferred == "user" or not entries:
+        return preferred
+    recorded = recorded_role(entries[0])
+    if recorded is None:
+        return preferred
+    return recorded if recorded == "system" or profile.developer else "system"
+
+
+def recorded_role(entry: Entry) -> str | None:
+    """The role of an instruction message of this API; None for instructions of another."""
+    raw = getattr(entry.fact, "raw", None)
+    if raw is not None:
+        role = raw.value.get("role") if isinstance(raw.value, dict) else None
+        return role if role in wire.INSTRUCTION_ROLES else None
+    return "system" if entry.fact.group is not None else None
+
+
+def _replaced(transcript: Transcript, entries: list[Entry], base: RequestSent | None) -> frozenset[str]:
+    """Instructions that are not sent any more: replaced while nothing was said or sent yet."""
+    said = next((e.fact.seq for e in transcript.entries if e.kind not in ("instructions", "tools")), None)
+    sent = base.through if base is not None else -1
+    early = [e for e in entries if (said is None or e.fact.seq < said) and e.fact.seq > sent]
+    last = next((n for n in range(len(early) - 1, -1, -1) if not early[n].fact.additional), 0)  # type: ignore[union-attr]
+    return frozenset(entry.fact.fact_id for entry in early[:last])
+
+
+# ---------------------------------------------------------------- tools
+
+
+def _declare(top: Top, entry: Entry, profile: Profile) -> None:
+    """The newest declaration, in this API's form."""
+    own = entry.fact.api == wire.API  # type: ignore[union-attr]
+    tools: list[Any] = []
+    functions: list[Any] = []
+    for tool in entry.fact.tools:  # type: ignore[union-attr]
+        raw = tool.raw.value if tool.raw is not None else None
+        if own and isinstance(raw, dict) and "type" not in raw and tool.name:
+            functions.append(raw)
+        elif (made := _tool(top, entry, tool, profile, raw if own else None)) is not None:
+            tools.append(made)
+    if len(tools) > wire.MAX_TOOLS:
+        raise CannotProject(
+            f"{len(tools)} tools are declared and Chat Completions takes {wire.MAX_TOOLS}; offer fewer",
+            reason="too_many_tools",
+        )
+    top.tools, top.functions = tools or None, functions or None
+
+
+def _tool(top: Top, entry: Entry, tool: Tool, profile: Profile, raw: Any) -> dict[str, Any] | None:
+    """One tool as this API wants it; None where it has no counterpart."""
+    if tool.server or not tool.name:
+        top.adjustments.append(
+            Adjustment("dropped_server_tool", f"the tool {tool.name!r} is run by another provider", "OAC-STATE-003",
+                       facts=(entry.fact.fact_id,), content=tool.raw.text if tool.raw is not None else None)
+        )  # fmt: skip
+        return None
+    name = fitting(top, tool.name)
+    if isinstance(raw, dict) and raw.get("type") in wire.CALL_TYPES:
+        kind = raw["type"]
+        if kind == "custom" and not profile.custom_tools:
+            return _as_function(top, entry, tool, name)
+        return raw if name == tool.name else {**raw, kind: {**raw[kind], "name": name}}
+    function: dict[str, Any] = {"name": name}
+    if tool.description:
+        function["description"] = tool.description
+    function["parameters"] = tool.schema.value if tool.schema is not None else {"type": "object", "properties": {}}
+    return {"type": "function", "function": function}
+
+
+def _as_function(top: Top, entry: Entry, tool: Tool, name: str) -> dict[str, Any]:
+    """A custom tool for a server that knows functions only: the free text is its one argument."""
+    top.adjustments.append(
+        Adjustment("tools_not_declared", f"the custom tool {name!r} is declared as a function of one text",
+                   "OAC-CUSTOM-001", facts=(entry.fact.fact_id,), content=Json.of(tool.raw and tool.raw.value).text)
+    )  # fmt: skip
+    function: dict[str, Any] = {"name": name}
+    if tool.description:
+        function["description"] = tool.description
+    return {"type": "function", "function": {**function, "parameters": _FREE_TEXT}}
+
+
+def _rename(top: Top, used: Iterable[str]) -> None:
+    for name in used:
+        fitting(top, name)
+
+
+def fitting(top: Top, name: str) -> str:
+    """The name on the wire: the name itself where the pattern allows it, else a stable other one."""
+    if wire.TOOL_NAME.fullmatch(name):
+        return name
+    if name not in top.names:
+        plain = "".join(c if c.isascii() and (c.isalnum() or c in "_-") else "_" for c in name)[:40]
+        top.names[name] = hashed(f"{plain}_", name, {*top.names.values(), *top.used}, 8)
+        top.adjustments.append(
+            Adjustment("renamed_tool", f"the tool name {name!r} is sent as {top.names[name]!r}", "OAC-NAME-001")
+        )
+    return top.names[name]
