@@ -60,11 +60,15 @@ class InstructionsSet(Observation):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolsDeclared(Observation):
-    """The tools offered from here on; `api` says in which provider's form their `raw` is."""
+    """The tools offered from here on; `api` says in which provider's form their `raw` is.
+
+    `raw` is the message that added some of them in the middle of the conversation, as it was received.
+    """
 
     kind: Literal["tools_declared"] = "tools_declared"
     tools: tuple[Tool, ...]
     api: str | None = None
+    raw: Json | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -115,11 +115,15 @@ class Text:
 
 @dataclass(frozen=True, slots=True)
 class Reasoning:
-    """A model's reasoning. `text` is what can be read of it; the seal that makes it replayable is in `raw`."""
+    """A model's reasoning. `text` is what can be read of it; the seal that makes it replayable is in `raw`.
+
+    `alone`: what it led to did not arrive whole.
+    """
 
     text: str
     raw: Json | None = None
     kind: Literal["reasoning"] = "reasoning"
+    alone: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -73,7 +73,7 @@ class Reading:
     """The facts of one input.
 
     `settings` are the input's other request settings (`max_tokens`, ...); `home` is the target it came from,
-    `stored` whether the provider holds part of the history. The fields from `turn` on belong to a stream: `turn` is
+    `stored` whether the provider holds part of the history (False: nothing at all). The fields from `turn` on belong to a stream: `turn` is
     ended, paused, cut or refused, `open_server_calls` and `calls_to_run` hold call ids.
     """
 
@@ -85,7 +85,7 @@ class Reading:
     home: str | None = None
     settings: dict[str, Any] = field(default_factory=dict)
     request: dict[str, Any] | None = None
-    stored: bool = False
+    stored: bool | None = None
     turn: Literal["ended", "paused", "cut", "refused"] | None = None
     stop_reason: str | None = None
     open_server_calls: tuple[str, ...] = ()

@@ -26,7 +26,7 @@ from normalizer.frozen import maker
 from normalizer.identity import next_key
 from normalizer.notices import MARK, read_back
 from normalizer.parts import Json, Text
-from normalizer.placeholders import FIRST, placeholder
+from normalizer.placeholders import FIRST, PLACEHOLDER, placeholder
 from normalizer.reading import Finding, Fragment, Leftover
 
 if TYPE_CHECKING:
@@ -295,7 +295,7 @@ class Recorder:
                 outcome, notice, evidence = stated
                 return self.attest(
                     place, wire_id, outcome, notice=notice, evidence=evidence, raw=raw, group=group, at=at,
-                    is_error=is_error, seq=self.seq,
+                    is_error=is_error, seq=self.seq, content=None if notice is not None else content,
                 )  # fmt: skip
         if not wire_id:
             wire_id = self._only_open()
@@ -363,7 +363,7 @@ class Recorder:
             kind = "unknown" if found.outcome == "running" else found.outcome
             return kind, found.body, "notice"  # type: ignore[return-value]
         if meaning := placeholder(text):
-            return meaning.outcome, None, f"placeholder of {meaning.program}: {text}"
+            return meaning.outcome, None, f"{PLACEHOLDER} of {meaning.program}"
         return None
 
     def _owner(self, uses: list[_Use], wire_id: str | None, place: str) -> _Use:

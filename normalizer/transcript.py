@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from normalizer.parts import Json, Text
+from normalizer.placeholders import PLACEHOLDER
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -105,7 +106,12 @@ class Call:
         for fact in self.facts:
             if fact.kind == "output_observed":
                 pieces.append(fact.text)
-            elif fact.kind == "outcome_attested" and fact.content is not None and fact.outcome != "completed":
+            elif (
+                fact.kind == "outcome_attested"
+                and fact.content is not None
+                and fact.outcome != "completed"
+                and not (fact.evidence or "").startswith(PLACEHOLDER)
+            ):
                 pieces.append(words(fact.content))
         return "".join(pieces)
 

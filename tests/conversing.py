@@ -23,6 +23,7 @@ from normalizer.parts import Json, Media, Text, Tool
 from normalizer.projection import Projection
 from normalizer.providers.anthropic import stream, wire
 from normalizer.sent import request_sent
+from normalizer.transcript import Call, Entry
 
 try:
     import httpx2 as http  # what the SDK is built on decides what a broken connection raises
@@ -160,7 +161,8 @@ class Conversation:
         self.cause("instructions", OLD)
 
     def retool(self, rng: Random) -> None:
-        names = [name for name in (*CLIENT_TOOLS, "web_search", "code_execution") if rng.random() < 0.7]
+        keep = "tools taken from waiting code" in self.off
+        names = [name for name in (*CLIENT_TOOLS, "web_search", "code_execution") if rng.random() < 0.7 or (keep and self.asked)]
         wording = f" {rng.randrange(3)}" if rng.random() < 0.2 else ""
         self.add(f.ToolsDeclared, tools=tuple(tool(name, wording) for name in names or ["deploy"]), api="anthropic")
         self.cause("tools", *((OLD,) if not wording else ()))
@@ -179,7 +181,7 @@ class Conversation:
 
     def finish(self, rng: Random) -> None:
         """The turn comes to an end, one way or another."""
-        if self.turn is None:
+        if self.turn is None or (self.transcript.pending and "turns that end with pending calls" in self.off):
             return
         how = rng.randrange(5)
         if how == 0:
@@ -211,7 +213,7 @@ class Conversation:
         keys = list(self.transcript.calls)
         if "news of void calls" in self.off:
             void = {e.fact.fact_id for e in self.transcript.entries if getattr(e.fact, "stop_reason", None) == "refusal"}
-            keys = [key for key in keys if self.transcript.calls[key].reply not in void]
+            keys = [k for k in keys if self.transcript.calls[k].reply not in void and not _by_code(self.transcript.calls[k])]
         if not keys:
             return
         key = rng.choice(keys[-4:] if rng.random() < 0.7 else keys)
@@ -279,9 +281,16 @@ class Conversation:
         clean = [
             seqs[at] - 1
             for at in range(1, len(entries))
-            if entries[at].kind == "user" and max(seqs[:at]) < min(seqs[at:])
+            if entries[at].kind == "user" and max(seqs[:at]) < min(seqs[at:]) and self._may_end(entries[:at])
         ]
         return rng.choice(clean) if clean else None
+
+    def _may_end(self, entries: tuple[Entry, ...]) -> bool:
+        """Whether the conversation may be cut here."""
+        if "rewinds to the beginning" in self.off and not any(entry.kind == "user" for entry in entries):
+            return False
+        paused = getattr(entries[-1].fact, "stop_reason", None) == "pause_turn"
+        return not (paused and "rewinds to a pause" in self.off)
 
     def switch(self, rng: Random) -> None:
         """The next request goes to another model."""
@@ -435,6 +444,11 @@ class Conversation:
         if silent and not assembler.reading().facts[0].parts:
             return None
         return assembler
+
+
+def _by_code(call: Call) -> bool:
+    raw = call.part.raw
+    return raw is not None and (raw.value.get("caller") or {}).get("tool_id") is not None
 
 
 def _thinking(request: dict[str, Any], model: str) -> dict[str, Any]:

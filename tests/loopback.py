@@ -212,14 +212,17 @@ class Service:
         return ""
 
     def _changed_thinking(self, request: Request) -> str:
-        """The thinking of the latest assistant turn is there as it was written, or not at all (ANT-THK-001)."""
+        """The thinking of the latest assistant turn is there as it was written, or not at all (ANT-THK-001).
+
+        On prefix-bound models the seals see to it, and a beginning of the thinking may stay (ANT-THK-017).
+        """
         spoken = list(flat(request))
         last = max((n for n, (_, role, _) in enumerate(spoken) if role == "assistant"), default=-1)
         first = last
         while first > 0 and spoken[first - 1][1] == "assistant":
             first -= 1
         turn = [block for _, _, block in spoken[first : last + 1]]
-        if last < 0 or not any(block["type"] in _SEALS for block in turn):
+        if last < 0 or wire.capability(request["model"]).prefix_bound or not any(block["type"] in _SEALS for block in turn):
             return ""
         known = {_name(block) for block in turn} - {None}
         written = [b for reply in self.replies if known & {_name(b) for b in reply} for b in reply]

@@ -15,7 +15,8 @@ _CALLER: Final = "code_execution_20260120"
 def plan(request: dict[str, Any], rng: Random, number: int, off: frozenset[str] = frozenset()) -> Answer:
     """The answer to a request; `number` makes its ids. `off` names what does not happen."""
     fate = rng.random()
-    if request["messages"][-1]["role"] == "system" and "nothing said behind system" in off:
+    last = request["messages"][-1]["role"]
+    if last == "system" and "nothing said behind system" in off:
         return Reply((text(f"yes {number}"),))
     if fate < 0.04 and "refused requests" not in off:
         return Refusal(rng.choice(["Invalid `signature` in `thinking` block", "prompt is too long"]))
@@ -56,7 +57,8 @@ class Talk:
 
     def _id(self, prefix: str) -> str:
         """An id of its own; now and then one that is used again and again."""
-        if prefix == "toolu_" and self.rng.random() < 0.15:
+        paused = self.request["messages"][-1]["role"] == "assistant" and "ids used again behind a pause" in self.off
+        if prefix == "toolu_" and self.rng.random() < 0.15 and not paused:
             return f"call_{self.rng.randrange(2)}"
         return f"{prefix}{self.number}x{len(self.blocks)}"
 

@@ -53,7 +53,7 @@ ASKED = (*TWO, "What happened?")
 # Written by hand from what each situation is known to be.
 EXPECTED: dict[str, Expected] = {
     "interrupted_marker_only": Expected(
-        (UNKNOWN,), live=("I will list them first.", "Leave the branches alone"), gone=(MARKER,),
+        (UNKNOWN,), findings=("missing_result",), live=("I will list them first.", "Leave the branches alone"), gone=(MARKER,),
         turns=("cancelled", "completed"),
     ),
     "started_then_told_rejected": Expected((STOPPED,), ("contradiction",), ("Did the commit land?",), ("rejected",)),
@@ -68,7 +68,7 @@ EXPECTED: dict[str, Expected] = {
     ),
     "thinking_signed_by_another_model": Expected((DONE,), live=("Pages stay for a day.", "Shorter, please.")),
     "last_line_cut_in_half": Expected(
-        (DONE, UNKNOWN), ("bad_line",), ("It is permissive.", "And the notice file?")
+        (DONE, UNKNOWN), ("bad_line", "missing_result"), ("It is permissive.", "And the notice file?")
     ),
     "bad_line_in_the_middle": Expected((), ("bad_line",), ("First answer.", "Second answer.", "Third question.")),
     "two_records_on_one_line": Expected(
@@ -80,7 +80,7 @@ EXPECTED: dict[str, Expected] = {
         (), (), ("What is the plan?", "Plan: measure, cut, glue.", "Start with step one."), ("1 hook ran",)
     ),
     "helper_interrupted": Expected(
-        (UNKNOWN,), live=("Let a helper read the docs.", "What did the helper find?"),
+        (UNKNOWN,), findings=("missing_result",), live=("Let a helper read the docs.", "What did the helper find?"),
         gone=("Inner document text", "Read docs and report"),
     ),
     "hook_lines_between_call_and_result": Expected(
@@ -94,7 +94,7 @@ EXPECTED: dict[str, Expected] = {
         (DONE, DONE), ("orphan_result", "parent_missing"), ("Which one is down?",), ("two is up",)
     ),
     "partial_output_of_a_stopped_command": Expected((STOPPED,), live=("How many pages are done?",)),
-    "esc_with_three_open_calls": Expected((UNKNOWN,) * 3, live=("Use only folder b.",), gone=(MARKER,)),
+    "esc_with_three_open_calls": Expected((UNKNOWN,) * 3, findings=("missing_result",) * 3, live=("Use only folder b.",), gone=(MARKER,)),
     "whitespace_only_assistant_text": Expected((), (), ("Think about it.", "Well?", "Here is my answer.", "Good.")),
     "run_of_nul_bytes": Expected((), ("bad_line",), ("First.", "First reply.", "Second reply.", "Third.")),
     "parent_that_was_never_written": Expected(
@@ -104,23 +104,23 @@ EXPECTED: dict[str, Expected] = {
         (DONE,), ("orphan_result", "parent_missing", "parent_missing"), ("What is in this folder?", "The folder holds")
     ),
     "broken_result_line_lost_later_turns_present": Expected(
-        (UNKNOWN, DONE), ("parent_missing",), ("What is in this folder?", "I will look", "The folder holds")
+        (UNKNOWN, DONE), ("missing_result", "parent_missing"), ("What is in this folder?", "I will look", "The folder holds")
     ),
     "broken_same_line_twice": Expected((DONE, DONE), (), ("I will look", "The folder holds")),
-    "broken_torn_last_line": Expected((UNKNOWN, DONE), ("bad_line",), ("I will look",)),
+    "broken_torn_last_line": Expected((UNKNOWN, DONE), ("bad_line", "missing_result"), ("I will look",)),
     "broken_torn_line_glued_to_next_record": Expected(
-        (UNKNOWN, DONE), ("bad_line", "parent_missing"), ("I will look", "The folder holds")
+        (UNKNOWN, DONE), ("bad_line", "missing_result", "parent_missing"), ("I will look", "The folder holds")
     ),
     "broken_two_results_for_one_call": Expected(
         (DONE, DONE), ("contradiction", "duplicate_result"), ("The folder holds",)
     ),
     "repaired_linear_chain": Expected((DONE, DONE), live=TWO),
-    "v2076_broken_killed_mid_tool": Expected((DONE, UNKNOWN), live=TWO),
+    "v2076_broken_killed_mid_tool": Expected((DONE, UNKNOWN), findings=("missing_result",), live=TWO),
     "v2076_interrupted_while_running": Expected(
         (DONE, STOPPED), live=ASKED, gone=(MARKER,), turns=("cancelled", "completed")
     ),
     "v21197_api_error_400": Expected((DONE,), gone=("API Error",), turns=("failed",)),
-    "v21197_broken_killed_mid_tool": Expected((DONE, UNKNOWN), live=TWO),
+    "v21197_broken_killed_mid_tool": Expected((DONE, UNKNOWN), findings=("missing_result",), live=TWO),
     "v21197_denied_by_policy_print_mode": Expected((DENIED,), live=("Create made.txt",)),
     "v21197_healthy_parallel_calls": Expected((DONE, DONE), live=("I will look", "The folder holds")),
     "v21197_healthy_with_steering_message": Expected(
@@ -133,7 +133,7 @@ EXPECTED: dict[str, Expected] = {
         (DONE, UNKNOWN), live=ASKED, gone=(MARKER,), turns=("cancelled", "completed")
     ),
     "v21197_killed_then_resumed_by_cli": Expected(
-        (DONE, UNKNOWN), live=ASKED, gone=("No response requested", "Continue from where")
+        (DONE, UNKNOWN), findings=("missing_result",), live=ASKED, gone=("No response requested", "Continue from where")
     ),
     "v21197_subagent": Expected((DONE,), live=("Count the lines of notes.txt", "Two lines.")),
     "v21197_terminal_ui_interrupts_and_subagent": Expected(
@@ -145,7 +145,7 @@ EXPECTED: dict[str, Expected] = {
         gone=("Please write a file", "Understood, I will not write it.", "Tell me more"),
     ),
     "v21328_api_error_400": Expected((DONE,), gone=("API Error",), turns=("failed",)),
-    "v21328_broken_killed_mid_tool": Expected((DONE, UNKNOWN), live=TWO),
+    "v21328_broken_killed_mid_tool": Expected((DONE, UNKNOWN), findings=("missing_result",), live=TWO),
     "v21328_denied_by_callback_with_reason": Expected((DENIED, DENIED), turns=("completed",)),
     "v21328_healthy_with_steering_message": Expected((DONE, DONE), live=(*TWO, "Also say hello.")),
     "v21328_interrupted_at_permission_prompt": Expected((NEVER, NEVER), turns=("cancelled", "completed")),

@@ -13,10 +13,10 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from normalizer.facts import ModelReplied, ReplyCut
+from normalizer.frames import Frames
 from normalizer.parts import Json
 from normalizer.providers.anthropic import wire
 from normalizer.providers.anthropic.deltas import CALLS, Block
-from normalizer.providers.anthropic.frames import Frames
 from normalizer.reading import Leftover, Reading
 from normalizer.recording import CUT_SHORT, begins_json, dump_any
 from normalizer.text import excerpt

@@ -128,8 +128,7 @@ SERVER_ENVIRONMENTS: Final = frozenset({"container_reference"})
 
 ITEM_ID: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 CALL_ID: Final = re.compile(r"(?s:.{1,64})")
-TOOL_NAME: Final = re.compile(r"[a-zA-Z0-9_-]{1,64}")
-DECLARED_NAME: Final = re.compile(r"[a-zA-Z0-9_-]{1,128}")
+TOOL_NAME: Final = re.compile(r"[a-zA-Z0-9_-]{1,128}")
 MAX_ID: Final = 64
 MAX_TEXT: Final = 10_485_760
 MAX_IMAGE_URL: Final = 20_971_520

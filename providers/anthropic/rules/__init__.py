@@ -1,12 +1,12 @@
 """The rulebook of the Anthropic Messages API: what a request may hold as conversation history.
 
-One module a group of rules. `view`, `exchanges`, `recorded`, `streamed`, `keys` and `media` are what rules
+One module a group of rules. `view`, `texts`, `exchanges`, `recorded`, `streamed` and `media` are what rules
 read requests through; they share nothing with the projection, which the rules judge.
 """
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from normalizer.providers.anthropic.rules import (
     caching,
@@ -27,7 +27,9 @@ from normalizer.providers.anthropic.rules import (
     thinking,
     tools,
 )
-from normalizer.rules import Rulebook
+
+if TYPE_CHECKING:
+    from normalizer.rules import Rulebook
 
 RULES: Final[Rulebook] = (
     *structure.RULES,

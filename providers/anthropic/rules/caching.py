@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
 from normalizer.providers.anthropic import wire
 from normalizer.providers.anthropic.rules import view
-from normalizer.rules import Context, Request, Rule, Rulebook, Violation
+from normalizer.rules import Context, Request, Rule, Rulebook, Violation, remembered
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -16,14 +17,12 @@ _DEFAULT_TTL: Final = "5m"
 _TTLS: Final = frozenset({"5m", "1h"})
 
 
-def marked(request: Request) -> Iterator[view.Placed]:
+@remembered
+def marked(request: Request) -> list[view.Placed]:
     """What carries a cache mark, in the order that the cache sees: tools, system, messages."""
-    for pointer, holder in (*view.tools(request), *view.objects(request.get("system"), "/system")):
-        if holder.get("cache_control") is not None:
-            yield pointer, holder
-    for pointer, block in view.walk_blocks(request):
-        if block.get("cache_control") is not None:
-            yield pointer, block
+    top = (*view.tools(request), *view.objects(request.get("system"), "/system"))
+    holders = chain(top, view.walk_blocks(request))
+    return [(pointer, holder) for pointer, holder in holders if holder.get("cache_control") is not None]
 
 
 def ttl(holder: Any) -> str:
@@ -79,7 +78,7 @@ def unfit_automatic_cache_mark(request: Request, _context: Context) -> Iterator[
     """
     if request.get("cache_control") is None:
         return
-    if sum(1 for _ in marked(request)) >= wire.MAX_CACHE_MARKS:
+    if len(marked(request)) >= wire.MAX_CACHE_MARKS:
         yield Violation("/cache_control", "all four cache marks are taken")
     target = _last_block(request)
     if target is not None and target.get("cache_control") is not None and ttl(target) != ttl(request):

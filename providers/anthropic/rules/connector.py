@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from normalizer.providers.anthropic import wire
 from normalizer.providers.anthropic.rules import exchanges, recorded, view
-from normalizer.providers.anthropic.rules.view import Block
 from normalizer.rules import Context, Request, Rule, Rulebook, Violation, pointer
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from normalizer.providers.anthropic.rules.view import Block
 
 _BLOCKS: Final = frozenset({"mcp_tool_use", "mcp_tool_result", "mcp_tool_listing"})
 _TOOLSET: Final = "mcp_toolset"

@@ -58,15 +58,15 @@ def text_that_is_no_string(request: Request, _context: Context) -> Iterator[Viol
 
     Null is left out, anything else is turned into text where it is recorded.
     """
-    for pointer, block in view.walk_blocks(request):
-        if block.get("type") == "text" and not isinstance(block.get("text"), str):
+    for pointer, block in view.anywhere(request, "text"):
+        if not isinstance(block.get("text"), str):
             yield Violation(f"{pointer}/text", f"the text is a {type(block.get('text')).__name__}")
 
 
 def _images(request: Request) -> Iterator[tuple[str, str, str]]:
     """Pointer, declared media type and data of each image that carries its bytes."""
-    for pointer, block in view.walk_blocks(request):
-        found = media.base64_image(block) if block.get("type") == "image" else None
+    for pointer, block in view.anywhere(request, "image"):
+        found = media.base64_image(block)
         if found is not None:
             yield f"{pointer}/source", *found
 
@@ -112,11 +112,10 @@ def unknown_document_source(request: Request, _context: Context) -> Iterator[Vio
 
     Office files and HTML are turned into text by whoever adds them, else left out.
     """
-    for pointer, block in view.walk_blocks(request):
-        if block.get("type") == "document":
-            fault = _document_fault(block.get("source"))
-            if fault is not None:
-                yield Violation(f"{pointer}/source", fault)
+    for pointer, block in view.anywhere(request, "document"):
+        fault = _document_fault(block.get("source"))
+        if fault is not None:
+            yield Violation(f"{pointer}/source", fault)
 
 
 def _document_fault(source: Any) -> str | None:
@@ -137,7 +136,9 @@ def _document_fault(source: Any) -> str | None:
 
 def _cited(request: Request, kind: str) -> list[tuple[str, bool]]:
     """The blocks of a type that the user's side sent, each with whether it may be cited."""
-    found = []
+    found: list[tuple[str, bool]] = []
+    if not view.anywhere(request, kind):
+        return found
     for index, message in view.messages(request):
         if message.get("role") != "user" or not isinstance(message.get("content"), list):
             continue
@@ -182,9 +183,7 @@ def search_result_without_text(request: Request, _context: Context) -> Iterator[
 
     Leave a hit without text out.
     """
-    for pointer, block in view.walk_blocks(request):
-        if block.get("type") != "search_result":
-            continue
+    for pointer, block in view.anywhere(request, "search_result"):
         for key in ("source", "title"):
             if not isinstance(block.get(key), str):
                 yield Violation(f"{pointer}/{key}", f"the search result has no {key}")

@@ -8,14 +8,18 @@ on.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from normalizer.providers.anthropic import wire
 from normalizer.providers.anthropic.rules import view
-from normalizer.providers.anthropic.rules.view import Block, Placed, Turn
-from normalizer.rules import Request
+from normalizer.rules import remembered
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from normalizer.providers.anthropic.rules.view import Block, Placed, Turn
+    from normalizer.rules import Request
 
 CODE: Final = frozenset({"code_execution", "bash_code_execution", "text_editor_code_execution"})
 _SERVED: Final = wire.SERVER_CALLS | wire.SERVER_RESULTS | {"tool_use"}
@@ -56,14 +60,24 @@ def calls(turn: Turn | None) -> dict[str, Block]:
     return {call_id: call for _, call in found if (call_id := view.text(call.get("id")))}
 
 
-def answered(request: Request) -> Iterator[tuple[Placed, Block]]:
+@remembered
+def answered(request: Request) -> list[tuple[Placed, Block]]:
     """Each client result with the call that it answers."""
+    found: list[tuple[Placed, Block]] = []
     for turn, before in asked(view.turns(request)):
         waiting = calls(before)
         for pointer, result in turn.of_type("tool_result"):
             call = waiting.get(view.text(result.get("tool_use_id")))
             if call is not None:
-                yield (pointer, result), call
+                found.append(((pointer, result), call))
+    return found
+
+
+@remembered
+def all_paired(request: Request) -> bool:
+    """Whether every client result stands in the user turn right behind its call, as mostly."""
+    results = view.of_type(request, frozenset({"tool_result"}), "user")
+    return len(answered(request)) == sum(1 for _ in results)
 
 
 def code_run(call: Block) -> str:
@@ -133,6 +147,7 @@ class ServerCalls:
         self.abandoned.extend(self.open.pop(call_id) for call_id in ids)
 
 
+@remembered
 def server_calls(request: Request) -> ServerCalls:
     """Follow the server calls of a history from its first message to its last."""
     found = ServerCalls()

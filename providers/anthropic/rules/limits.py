@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
-from normalizer.providers.anthropic.rules import media, view
+from normalizer.providers.anthropic.rules import media, texts, view
 from normalizer.rules import Context, Request, Rule, Rulebook, Violation
 
 if TYPE_CHECKING:
@@ -30,8 +30,6 @@ MAX_OUTPUT_OLD: Final = (64_000, "output-128k-", 128_000)
 MAX_OUTPUT: Final = (128_000, "output-300k-", 300_000)
 # No text needs fewer tokens than a tenth of its characters, unless it is mostly blanks.
 CHARACTERS_PER_TOKEN: Final = 10
-# Text under these keys is no prompt: bytes, seals, and what the server may leave out.
-_UNREAD: Final = frozenset({"data", "signature", "thinking", "encrypted_content", "encrypted_index"})
 
 
 def window(request: Request) -> int:
@@ -40,9 +38,9 @@ def window(request: Request) -> int:
     return SMALL_WINDOW if small else LARGE_WINDOW
 
 
-def images(request: Request) -> Iterator[view.Placed]:
+def images(request: Request) -> list[view.Placed]:
     """All images of the history, those inside results and documents too."""
-    return (placed for placed in view.walk_blocks(request) if placed[1].get("type") == "image")
+    return view.anywhere(request, "image")
 
 
 def too_many_messages(request: Request, _context: Context) -> Iterator[Violation]:
@@ -61,28 +59,9 @@ def too_large_request(request: Request, _context: Context) -> Iterator[Violation
     Send pictures and documents by file id, or leave the oldest out. Only the bytes of texts and keys are
     counted, so a request just below the limit may still be too large.
     """
-    total = 0
-    for _, value in _strings(request):
-        total += len(value) if value.isascii() else len(value.encode("utf-8", "surrogatepass"))
-        if total > MAX_BODY:
-            yield Violation("", f"the request is larger than {MAX_BODY} bytes")
-            return
-
-
-def _strings(root: Any) -> Iterator[tuple[str, str]]:
-    """Each string of a JSON value with the key under which it stands; keys are strings too."""
-    pending: list[tuple[str, Any]] = [("", root)]
-    while pending:
-        key, value = pending.pop()
-        if isinstance(value, str):
-            yield key, value
-        elif isinstance(value, dict):
-            for name, item in value.items():
-                yield "", str(name)
-                if isinstance(item, str | list | dict):
-                    pending.append((str(name), item))
-        elif isinstance(value, list):
-            pending.extend((key, item) for item in value)
+    inside = sum(weight.size for weight in texts.weights(request).values())
+    if inside + texts.weigh(list(request)).size > MAX_BODY:
+        yield Violation("", f"the request is larger than {MAX_BODY} bytes")
 
 
 def too_many_images(request: Request, _context: Context) -> Iterator[Violation]:
@@ -110,7 +89,7 @@ def too_long_image_among_many(request: Request, _context: Context) -> Iterator[V
     Images of old turns and of results count, so a history can break this long after the picture was accepted.
     Scale pictures down where they are recorded, or leave the oldest out.
     """
-    if sum(1 for _ in images(request)) > MANY_IMAGES:
+    if len(images(request)) > MANY_IMAGES:
         yield from _longer_than(MAX_SIDE_OF_MANY, request)
 
 
@@ -141,8 +120,8 @@ def too_long_pdf(request: Request, _context: Context) -> Iterator[Violation]:
     a part.
     """
     limit, pages = MAX_MEDIA[window(request)], 0
-    for pointer, block in view.walk_blocks(request):
-        if block.get("type") != "document" or view.member(block, "source", "type") != "base64":
+    for pointer, block in view.anywhere(request, "document"):
+        if view.member(block, "source", "type") != "base64":
             continue
         data = view.member(block, "source", "data")
         if not isinstance(data, str):
@@ -198,8 +177,9 @@ def too_long_prompt(request: Request, context: Context) -> Iterator[Violation]:
         if counted > limit:
             yield Violation("/messages", f"{counted} tokens, {limit} fit")
         return
-    prompt = [request.get(key) for key in ("system", "messages")]
-    least = sum(len(text) for key, text in _strings(prompt) if key not in _UNREAD) // CHARACTERS_PER_TOKEN
+    weights = texts.weights(request)
+    characters = sum(weights[key].read for key in ("system", "messages") if key in weights)
+    least = characters // CHARACTERS_PER_TOKEN
     if least > limit:
         yield Violation("/messages", f"at least {least} tokens, {limit} fit")
 

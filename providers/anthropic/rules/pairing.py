@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from normalizer.providers.anthropic import wire
 from normalizer.providers.anthropic.rules import exchanges, view
-from normalizer.providers.anthropic.rules.view import Turn
 from normalizer.rules import Context, Request, Rule, Rulebook, Violation
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from normalizer.providers.anthropic.rules.view import Turn
 
 _CALLS: Final = wire.SERVER_CALLS | {"tool_use"}
 _UNANSWERED: Final = "`tool_use` ids were found without `tool_result` blocks immediately after"
@@ -47,7 +50,7 @@ def orphan_result(request: Request, context: Context) -> Iterator[Violation]:
     ## Repair
     Move the result to its call. If the call is not on record, leave the result out and report it.
     """
-    turns = view.turns(request)
+    turns = [] if exchanges.all_paired(request) else view.turns(request)
     for turn, before in exchanges.asked(turns):
         if turn is turns[0] and view.continues_thread(request):
             continue
@@ -92,7 +95,7 @@ def interrupted_tool_call(request: Request, context: Context) -> Iterator[Violat
     ## Repair
     Move what stands between behind the results.
     """
-    turns = view.turns(request)
+    turns = [] if exchanges.all_paired(request) else view.turns(request)
     waiting: dict[str, int] = {}
     told: set[int] = set()
     for number, turn in enumerate(turns):
@@ -158,7 +161,7 @@ def content_after_call(request: Request, context: Context) -> Iterator[Violation
         if turn.role != "assistant":
             continue
         called = False
-        for at, block in turn.items:
+        for at, block in turn.items if any(True for _ in turn.of_type("tool_use")) else ():
             kind = view.kind(block)
             called = called or kind == "tool_use"
             if called and kind not in _CALLS:
@@ -175,7 +178,8 @@ def client_answers_server_call(request: Request, context: Context) -> Iterator[V
     Remove the result. If its call is open and the conversation went on, the call goes too.
     """
     for turn, before in exchanges.asked(view.turns(request)):
-        served = _server_ids(before) - exchanges.calls(before).keys()
+        served = _server_ids(before)
+        served -= exchanges.calls(before).keys() if served else set()
         for at, result in turn.of_type("tool_result"):
             call_id = view.text(result.get("tool_use_id"))
             if call_id.startswith(exchanges.SERVER_ID) or call_id in served:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from datetime import UTC, datetime
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from normalizer.providers.anthropic.rules import exchanges, view
-from normalizer.providers.anthropic.rules.view import Placed
 from normalizer.rules import Context, Request, Rule, Rulebook, Violation
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from normalizer.providers.anthropic.rules.view import Placed
 
 _PTC: Final = "https://platform.claude.com/docs/en/agents-and-tools/tool-use/programmatic-tool-calling"
 _TOOLS: Final = "https://platform.claude.com/docs/en/agents-and-tools/tool-use"
@@ -43,7 +46,9 @@ def text_while_code_waits(request: Request, context: Context) -> Iterator[Violat
     ## Repair
     Hold the text back until the code has returned.
     """
-    for turn, behind in exchanges.answers(view.turns(request)):
+    found = exchanges.server_calls(request)
+    called = found.inner or found.strays  # every call that code made is in one of the two
+    for turn, behind in exchanges.answers(view.turns(request)) if called else ():
         if behind is None or not any(exchanges.code_run(call) for call in exchanges.calls(turn).values()):
             continue
         for at, block in behind.items:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 _REFUSALS: Final = "https://platform.claude.com/docs/en/build-with-claude/refusals-and-fallback"
 _GONE: Final = wire.THINKING | {"connector_text", "tool_use"}
+_BORDER: Final = frozenset({"fallback"})
 
 
 def refused(context: Context) -> bool:
@@ -113,12 +114,11 @@ def leftovers_before_fallback(request: Request, _context: Context) -> Iterator[V
     The text of the first model stays, and server calls that have their result. What a call before the border
     was is void: it gets no result. Behind the border everything stays.
     """
-    for index, message in view.messages(request):
-        content = list(view.blocks(index, message)) if message.get("role") == "assistant" else []
-        last = max(
-            (at for at, (_, block) in enumerate(content) if block.get("type") == "fallback"), default=0
-        )
-        if not last:
+    occurs = any(True for _ in view.of_type(request, _BORDER, "assistant"))
+    for _, speaker, content in view.spoken(request) if occurs else ():
+        borders = [at for at, (_, block) in enumerate(content) if block.get("type") == "fallback"]
+        last = max(borders, default=0)
+        if speaker != "assistant" or not last:
             continue
         answered = {view.text(block.get("tool_use_id")) for _, block in content}
         for pointer, block in content[:last]:
@@ -134,7 +134,7 @@ def fallback_without_beta(request: Request, _context: Context) -> Iterator[Viola
     """
     start, release = wire.BETAS["fallback"]
     if not view.has_beta(request, start):
-        for pointer, _ in view.of_type(request, frozenset({"fallback"})):
+        for pointer, _ in view.of_type(request, _BORDER):
             yield Violation(pointer, f"a fallback block needs beta {release!r}")
 
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from normalizer.providers.anthropic import wire
 from normalizer.providers.anthropic.rules import exchanges, view
-from normalizer.providers.anthropic.rules.view import Block, Placed
-from normalizer.rules import Context, Request, Rule, Rulebook, Violation
+from normalizer.rules import Context, Request, Rule, Rulebook, Violation, remembered
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from normalizer.providers.anthropic.rules.view import Block, Placed
 
 _RESULT: Final = frozenset({"tool_result"})
 _SEARCHES: Final = frozenset({"tool_search_tool_result"})
@@ -27,6 +30,13 @@ def _parts(at: str, result: Block) -> Iterator[Placed]:
     return view.objects(result.get("content"), f"{at}/content")
 
 
+@remembered
+def _made_of_parts(request: Request) -> list[tuple[str, Block, list[Placed]]]:
+    """The results that are made of parts: pointer, result and parts."""
+    found = ((at, result, list(_parts(at, result))) for at, result in _results(request))
+    return [(at, result, parts) for at, result, parts in found if parts]
+
+
 def unknown_result_content(request: Request, context: Context) -> Iterator[Violation]:
     """A result holds text, images, documents, search results, and what tool search and the browser return.
 
@@ -37,8 +47,8 @@ def unknown_result_content(request: Request, context: Context) -> Iterator[Viola
     Structured output becomes its JSON text; of what has no counterpart a text says that it was left out.
     """
     browser = any(view.kind(tool).startswith("browser_toolset_") for _, tool in view.tools(request))
-    for at, result in _results(request):
-        for place, part in _parts(at, result):
+    for _, result, parts in _made_of_parts(request):
+        for place, part in parts:
             kind = view.kind(part)
             if kind not in wire.RESULT_BLOCKS:
                 yield Violation(place, f"a result holds no {kind!r}" if kind else "the content has no type")
@@ -52,9 +62,9 @@ def media_in_error(request: Request, context: Context) -> Iterator[Violation]:
     ## Repair
     Keep flag and text; media go behind the results of the same user turn, or are left out and reported.
     """
-    for at, result in _results(request):
+    for _, result, parts in _made_of_parts(request):
         if result.get("is_error") is True:
-            for place, part in _parts(at, result):
+            for place, part in parts:
                 if view.kind(part) != "text":
                     yield Violation(place, f"an error holds {view.kind(part) or 'content without type'!r}")
 
@@ -76,8 +86,8 @@ def blank_result_text(request: Request, context: Context) -> Iterator[Violation]
     ## Repair
     An empty output is an empty string, or no `content` at all; blank blocks of a list are left out.
     """
-    for at, result in _results(request):
-        for place, part in _parts(at, result):
+    for _, _, parts in _made_of_parts(request):
+        for place, part in parts:
             if view.kind(part) == "text" and not view.text(part.get("text")).strip():
                 yield Violation(f"{place}/text", "the text block inside the result is blank")
 
@@ -121,8 +131,7 @@ def mixed_search_results(request: Request, context: Context) -> Iterator[Violati
     ## Repair
     Other text goes behind the results of the user turn, in a block of its own.
     """
-    for at, result in _results(request):
-        parts = list(_parts(at, result))
+    for _, _, parts in _made_of_parts(request):
         if any(view.kind(part) == "search_result" for _, part in parts):
             for place, part in parts:
                 if view.kind(part) != "search_result":
@@ -172,12 +181,12 @@ def foreign_toolset_content(request: Request, context: Context) -> Iterator[Viol
     Leave out what does not fit and report it.
     """
     called = {at: call for (at, _), call in exchanges.answered(request)}
-    for at, result in _results(request):
+    for at, result, parts in _made_of_parts(request):
         toolset = result.get("toolset_name") or called.get(at, {}).get("toolset_name")
         if not toolset:
             continue
         states = 0
-        for place, part in _parts(at, result):
+        for place, part in parts:
             kind = view.kind(part)
             states += kind == "browser_state"
             if kind not in _TOOLSET_BLOCKS:
@@ -194,8 +203,8 @@ def inconsistent_browser_state(request: Request, context: Context) -> Iterator[V
     ## Repair
     The state is what the executor saw. If it contradicts itself, leave it out; do not correct it.
     """
-    for at, result in _results(request):
-        for place, state in _parts(at, result):
+    for _, _, parts in _made_of_parts(request):
+        for place, state in parts:
             if view.kind(state) == "browser_state":
                 yield from _inconsistent(place, state)
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from normalizer.providers.anthropic import wire
 from normalizer.providers.anthropic.rules import exchanges, view
 from normalizer.rules import Context, Request, Rule, Rulebook, Violation, pointer
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 _ROLES: Final = frozenset({"user", "assistant", "system"})
 _MEDIA: Final = frozenset({"image", "document", "search_result", "container_upload"})
@@ -152,12 +154,8 @@ def misplaced_server_block(request: Request, context: Context) -> Iterator[Viola
 
 def _elsewhere(request: Request, kinds: frozenset[str], role: str) -> Iterator[Violation]:
     """Blocks of these types in messages of another role."""
-    for index, message in view.messages(request):
-        if message.get("role") == role:
-            continue
-        for at, block in view.blocks(index, message):
-            if view.kind(block) in kinds:
-                yield Violation(at, f"{view.kind(block)} stands in a message that is not the {role}'s")
+    for at, block in view.misplaced(request, kinds, role):
+        yield Violation(at, f"{view.kind(block)} stands in a message that is not the {role}'s")
 
 
 def assistant_media(request: Request, context: Context) -> Iterator[Violation]:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from normalizer.providers.anthropic import wire
 from normalizer.providers.anthropic.rules import exchanges, recorded, view
-from normalizer.providers.anthropic.rules.view import Block, Placed
 from normalizer.rules import Context, Request, Rule, Rulebook, Violation
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from normalizer.providers.anthropic.rules.view import Block, Placed
 
 _ADVISOR: Final = "advisor-tool-"
 _TOOLS: Final = "https://platform.claude.com/docs/en/agents-and-tools/tool-use"

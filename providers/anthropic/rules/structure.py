@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from normalizer.providers.anthropic import wire
-from normalizer.providers.anthropic import keys
-from normalizer.providers.anthropic.rules import view
+from normalizer.providers.anthropic import keys, wire
+from normalizer.providers.anthropic.rules import texts, view
 from normalizer.rules import Context, Request, Rule, Rulebook, Violation, pointer
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 BLOCKS: Final = wire.USER_BLOCKS | wire.ASSISTANT_BLOCKS | wire.SYSTEM_BLOCKS
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
@@ -64,15 +65,15 @@ def unknown_block(request: Request, context: Context) -> Iterator[Violation]:
     received = frozenset(
         name for name in view.listed(_as_list(context.get("received_types"))) if view.text(name)
     )
-    betas = view.betas(request)
+    taken = (BLOCKS | received) - _short_of_beta(request)
     for index, message in enumerate(view.listed(messages)):
         if not isinstance(message, dict):
             yield Violation(pointer("messages", index), "the message is not an object")
             continue
         content = message.get("content")
-        at = pointer("messages", index, "content")
+        at = f"/messages/{index}/content"
         if isinstance(content, list):
-            yield from _unknown_blocks(at, content, received, betas)
+            yield from _unknown_blocks(at, content, taken)
         elif not isinstance(content, str) and not _needs_no_content(message):
             yield Violation(at, "the content is neither a string nor a list of blocks")
 
@@ -86,19 +87,26 @@ def _needs_no_content(message: dict[str, Any]) -> bool:
     return message.get("role") == "system" and "content" not in message
 
 
-def _unknown_blocks(
-    at: str, content: list[Any], received: frozenset[str], betas: frozenset[str]
-) -> Iterator[Violation]:
+def _short_of_beta(request: Request) -> set[str]:
+    """The block types whose beta the request does not ask for."""
+    return {kind for kind, (start, _) in wire.BETAS.items() if not view.has_beta(request, start)}
+
+
+def _unknown_blocks(at: str, content: list[Any], taken: frozenset[str]) -> Iterator[Violation]:
     for number, block in enumerate(content):
-        here = f"{at}/{number}"
         if not isinstance(block, dict):
-            yield Violation(here, "the block is not an object")
+            yield Violation(f"{at}/{number}", "the block is not an object")
             continue
         kind = view.kind(block)
-        if kind not in BLOCKS and (not kind or kind not in received):
-            yield Violation(here, f"the API has no block type {kind!r}" if kind else "the block has no type")
-        elif kind in wire.BETAS and not any(beta.startswith(wire.BETAS[kind][0]) for beta in betas):
-            yield Violation(here, f"{kind} blocks need the beta {wire.BETAS[kind][1]}")
+        if kind not in taken:
+            yield Violation(f"{at}/{number}", _unknown(kind))
+
+
+def _unknown(kind: str) -> str:
+    """Why no block of this type is taken."""
+    if kind in wire.BETAS:
+        return f"{kind} blocks need the beta {wire.BETAS[kind][1]}"
+    return f"the API has no block type {kind!r}" if kind else "the block has no type"
 
 
 def unknown_key(request: Request, context: Context) -> Iterator[Violation]:
@@ -153,8 +161,9 @@ def lone_surrogate(request: Request, context: Context) -> Iterator[Violation]:
     Put U+FFFD in its place when the text is recorded. In signed thinking leave the whole block out: a changed
     text no longer fits its signature.
     """
+    weights = texts.weights(request)
     pending: list[tuple[tuple[str | int, ...], Any]] = [
-        ((key,), request[key]) for key in reversed(list(request))
+        ((key,), request[key]) for key in reversed(list(request)) if weights[key].torn
     ]
     while pending:
         steps, value = pending.pop()

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from normalizer.providers.anthropic import wire
 from normalizer.providers.anthropic.rules import view
-from normalizer.rules import Context, Request, Rule, Rulebook, Violation
+from normalizer.rules import Context, Request, Rule, Rulebook, Violation, remembered
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -53,11 +53,14 @@ def empty_system_text(request: Request, _context: Context) -> Iterator[Violation
             yield Violation(f"{pointer}/text", "the text is empty")
 
 
-def _messages(request: Request) -> Iterator[tuple[str, dict[str, Any]]]:
+@remembered
+def _messages(request: Request) -> list[tuple[str, dict[str, Any]]]:
     """The system messages with their pointers."""
-    for index, message in view.messages(request):
-        if message.get("role") == "system":
-            yield f"/messages/{index}", message
+    return [
+        (f"/messages/{index}", message)
+        for index, message in view.messages(request)
+        if message.get("role") == "system"
+    ]
 
 
 def unsupported_system_message(request: Request, _context: Context) -> Iterator[Violation]:
@@ -89,7 +92,7 @@ def misplaced_system_message(request: Request, _context: Context) -> Iterator[Vi
     A user turn of tool results counts. Move the message back behind the nearest user turn, or forward behind
     the next. Messages without text, that only change tools or the effort, are freer.
     """
-    turns = view.turns(request)
+    turns = view.turns(request) if _messages(request) else []
     for at, turn in enumerate(turns):
         if not at or turn.role != "system" or not any(True for _ in turn.of_type("text")):
             continue

@@ -54,13 +54,14 @@ def _encoded(text: str) -> tuple[int, bool]:
 
 def _strings(root: Any) -> tuple[list[str], list[str]]:
     """The strings of a JSON value: those that may be read as prompt, and the others."""
+    names: list[Any] = []
     read: list[str] = []
     unread: list[str] = []
     pending: list[tuple[Any, Any]] = [("", [root])]
     while pending:
         key, value = pending.pop()
         if isinstance(value, dict):
-            read.extend(map(str, value))
+            names.extend(value)
             for name, item in value.items():
                 if isinstance(item, str):
                     (unread if name in _UNREAD else read).append(item)
@@ -72,4 +73,5 @@ def _strings(root: Any) -> tuple[list[str], list[str]]:
                 (unread if key in _UNREAD else read).append(item)
             elif isinstance(item, (dict, list)):
                 pending.append((key, item))
+    read.extend(map(str, names))
     return read, unread

@@ -21,6 +21,11 @@ _READABLE: Final = frozenset({"thinking"})
 _BEFORE_THINKING: Final = wire.SERVER_RESULTS | {"compaction"}
 
 
+def _thinks(request: Request) -> bool:
+    """Whether thinking stands in a reply of the history."""
+    return any(True for _ in view.of_type(request, wire.THINKING, "assistant"))
+
+
 def unsigned_thinking(request: Request, _context: Context) -> Iterator[Violation]:
     """A thinking block is signed.
 
@@ -72,7 +77,7 @@ def trailing_thinking(request: Request, _context: Context) -> Iterator[Violation
     A cut stream leaves such a reply, or a repair that took away what followed. Drop the thinking at the end,
     and the message if nothing else is in it.
     """
-    for turn in view.turns(request):
+    for turn in view.turns(request) if _thinks(request) else ():
         if turn.role == "assistant" and turn.items and view.kind(turn.items[-1][1]) in wire.THINKING:
             yield Violation(turn.items[-1][0], "the last block of the turn is thinking")
 
@@ -113,7 +118,7 @@ def thinking_behind_other_blocks(request: Request, _context: Context) -> Iterato
 
     Replies of today mix text and thinking: send them back as they came, and never move thinking to the front.
     """
-    for turn in view.turns(request):
+    for turn in view.turns(request) if _thinks(request) else ():
         if turn.role != "assistant" or not turn.items or view.kind(turn.items[0][1]) in wire.THINKING:
             continue
         found = next(turn.of_type(*wire.THINKING), None)

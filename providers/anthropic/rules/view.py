@@ -24,7 +24,7 @@ Block: TypeAlias = dict[str, Any]
 Placed: TypeAlias = tuple[str, Block]
 """A block and its pointer."""
 
-_HOLDERS: Final = frozenset({"tool_result", "search_result", "document"})
+_HOLDERS: Final = frozenset({"tool_result", "search_result"})
 
 
 def text(value: object) -> str:
@@ -147,11 +147,17 @@ def walk_blocks(request: Request) -> list[Placed]:
     found: list[Placed] = []
     for _, _, items in spoken(request):
         for placed in items:
-            if text(placed[1].get("type")) in _HOLDERS:
+            if _holds_blocks(placed[1]):
                 found.extend(walk(*placed))
             else:
                 found.append(placed)
     return found
+
+
+def _holds_blocks(block: Block) -> bool:
+    """Whether other blocks may stand inside this one."""
+    sort = kind(block)
+    return sort == "document" or (sort in _HOLDERS and not isinstance(block.get("content"), str))
 
 
 @remembered
@@ -193,7 +199,9 @@ def misplaced(request: Request, kinds: frozenset[str], owner: str) -> Iterator[P
 def _picked(request: Request, kinds: frozenset[str], fits: Callable[[str], bool]) -> Iterator[Placed]:
     """The blocks of these types in messages whose role fits, in document order."""
     rows = [row for (speaker, sort), row in _standing(request).items() if sort in kinds and fits(speaker)]
-    merged = rows[0] if len(rows) == 1 else sorted(chain.from_iterable(rows))  # numbers differ: no block is compared
+    merged = (
+        rows[0] if len(rows) == 1 else sorted(chain.from_iterable(rows))
+    )  # numbers differ: no block is compared
     return (placed for _, placed in merged)
 
 
@@ -213,7 +221,7 @@ class Turn:
 
     def of_type(self, *kinds: str) -> Iterator[Placed]:
         """Its blocks of these types."""
-        return ((pointer, block) for pointer, block in self.items if block.get("type") in kinds)
+        return (placed for placed in self.items if placed[1].get("type") in kinds)
 
 
 @remembered

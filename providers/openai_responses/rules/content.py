@@ -178,6 +178,6 @@ RULES: Final[Rulebook] = (
     Rule(
         "OAR-CONTENT-009", "changed-phase", "degrades",
         "SDK types/responses/easy_input_message_param.py, types/responses/response_output_message_param.py",
-        "Invalid value: '", changed_phase, static=False, applies="gpt-5.3-codex and later",
+        "Invalid value: '", changed_phase, applies="gpt-5.3-codex and later",
     ),
 )  # fmt: skip

@@ -116,12 +116,12 @@ def bad_tool_name(request: Request, context: Context) -> Iterator[Violation]:
     Map the name by a stable function in tools, history and `tool_choice`.
     """
     for at, item in view.of_kind(request, "function_call"):
-        if isinstance(item.get("name"), str) and not wire.DECLARED_NAME.fullmatch(item["name"]):
+        if isinstance(item.get("name"), str) and not wire.TOOL_NAME.fullmatch(item["name"]):
             yield Violation(f"{at}/name", f"the name {item['name']!r} is not allowed")
     for number, tool in enumerate(view.listed(request.get("tools"))):
         found: Any = view.mapped(tool).get("name")
         if view.mapped(tool).get("type") == "function" and isinstance(found, str):
-            if not wire.DECLARED_NAME.fullmatch(found):
+            if not wire.TOOL_NAME.fullmatch(found):
                 yield Violation(f"/tools/{number}/name", f"the name {found!r} is not allowed")
 
 

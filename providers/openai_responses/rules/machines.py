@@ -232,7 +232,6 @@ RULES: Final[Rulebook] = (
     ),
     _rule(
         "SHELL-002", "bad-exit", "Missing required parameter: 'input[2].output[0].outcome", bad_exit, _CHUNK,
-        static=False,
     ),
     _rule(
         "SHELL-003", "client-answers-container", None, client_answers_container, f"{_ITEMS}; {_RUNNER}", "policy",

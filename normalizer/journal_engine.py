@@ -1,0 +1,266 @@
+"""One database, SQLite or PostgreSQL: connections, transactions, and what its errors mean.
+
+A transaction that returned is on disk; everything else raises `JournalError`. Work handed to `write` may run
+twice, when the connection broke under it: it has to find its own earlier facts by their `fact_id`.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import threading
+import time
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+from urllib.parse import quote
+
+from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
+from sqlalchemy.exc import ArgumentError, DBAPIError, IntegrityError, NoSuchModuleError, SQLAlchemyError
+from sqlalchemy.exc import TimeoutError as PoolTimeout
+
+from normalizer import journal_schema
+from normalizer.errors import JournalError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+T = TypeVar("T")
+
+_DRIVERS: Final = {
+    "sqlite": "sqlite",
+    "sqlite+pysqlite": "sqlite",
+    "postgresql": "postgresql+psycopg",
+    "postgres": "postgresql+psycopg",
+    "postgresql+psycopg": "postgresql+psycopg",
+}
+_WRITES: Final = "normalizer_writes"
+_MIGRATION_LOCK: Final = 0x6E6F726D  # any fixed number: the key of an advisory lock
+
+# The beginning of an error's name (SQLite) or code (PostgreSQL) -> our word, and what to do.
+_ERRORS: Final = (
+    ("SQLITE_FULL", "full", "the disk or the database is full; free space and append again"),
+    ("SQLITE_READONLY", "read_only", "the file, or its folder, cannot be written by this user"),
+    ("SQLITE_BUSY", "busy", "another process kept the database locked; try again"),
+    ("SQLITE_LOCKED", "busy", "another process kept the database locked; try again"),
+    ("SQLITE_NOTADB", "not_a_database", "the file is no SQLite database"),
+    ("SQLITE_CORRUPT", "damaged", "the file is damaged; restore it from a copy"),
+    ("SQLITE_CANTOPEN", "cannot_open", "the file cannot be opened; does its folder exist, may this user use it?"),
+    ("53", "full", "the server ran out of disk, memory or connections"),
+    ("25006", "read_only", "the server, or this connection to it, is read-only"),
+    ("42501", "read_only", "this user may not write the journal's tables"),
+    ("55P03", "busy", "another process kept the conversation locked; try again"),
+    ("57014", "busy", "the server gave up waiting; try again"),
+    ("28", "cannot_open", "the server refused this user"),
+    ("3D000", "cannot_open", "the server has no database of this name"),
+    ("08", "unreachable", "the connection to the server broke"),
+    ("57P", "unreachable", "the server is going down or starting"),
+)
+
+
+class _Inherited:
+    """Connections that a forked child must neither use nor close, since they are its parent's. Kept, so that nothing
+    collects them."""
+
+    kept: Final[list[Engine]] = []
+
+
+class Database:
+    """Connections to one database. Safe to share among threads, and after a fork."""
+
+    def __init__(self, url: URL, *, read_only: bool = False, patience: float = 30.0) -> None:
+        self.url = url
+        self.read_only = read_only
+        self.sqlite = url.get_backend_name() == "sqlite"
+        self._patience = patience
+        self._closed = False
+        self._connect()
+        with self.told("open the journal"):
+            self._prepare()
+
+    @property
+    def name(self) -> str:
+        """What people know the database by; no password."""
+        return str(self.url.database) if self.sqlite else self.url.render_as_string(hide_password=True)
+
+    def close(self) -> None:
+        """Close every connection."""
+        self._closed = True
+        self._engine.dispose()
+
+    @contextmanager
+    def read(self) -> Iterator[Connection]:
+        """One consistent view."""
+        with self.told("read"), self._ours().connect() as connection, connection.begin():
+            yield connection
+
+    def write(self, work: Callable[[Connection], T]) -> T:
+        """What `work` gives, once all it wrote is durable."""
+        try:
+            return self._write(work)
+        except JournalError as broken:
+            if broken.reason != "unreachable":
+                raise
+            return self._write(work)  # on a fresh connection
+
+    def _write(self, work: Callable[[Connection], T]) -> T:
+        with self.told("write"), self._ours().connect() as connection:
+            connection.execution_options(**{_WRITES: True})
+            with self._one_writer, connection.begin():
+                return work(connection)
+
+    @contextmanager
+    def told(self, doing: str) -> Iterator[None]:
+        """Say an error of the database as `JournalError`. A broken uniqueness is left to the caller."""
+        try:
+            yield
+        except IntegrityError:
+            raise
+        except SQLAlchemyError as error:
+            reason, advice = _meaning(error)
+            cause = str(getattr(error, "orig", None) or error).strip().split("\n", 1)[0]
+            raise JournalError(
+                f"could not {doing} {self.name!r}: {cause}; {advice}. What was asked for is not known to be saved",
+                reason=reason,
+            ) from error
+
+    # ------------------------------------------------------------ connections
+
+    def _ours(self) -> Engine:
+        """The engine of this process."""
+        if self._closed:
+            raise JournalError(f"the journal {self.name!r} is closed; open it again", reason="closed")
+        if self._pid != os.getpid():
+            _Inherited.kept.append(self._engine)
+            self._connect()
+        return self._engine
+
+    def _connect(self) -> None:
+        self._pid = os.getpid()
+        # SQLite has one writer at a time: threads queue here, in order, instead of polling for the file's lock
+        self._one_writer = threading.Lock() if self.sqlite else _NoLock()
+        self._engine = create_engine(
+            _read_only(self.url) if self.sqlite and self.read_only else self.url,
+            connect_args={"timeout": self._patience} if self.sqlite else {},
+            pool_timeout=self._patience,
+        )
+        event.listen(self._engine, "connect", self._on_connect)
+        if self.sqlite:
+            event.listen(self._engine, "begin", _begin)
+
+    def _on_connect(self, connection: Any, _record: object) -> None:
+        if self.sqlite:
+            connection.isolation_level = None  # transactions begin where we say so, see _begin
+            for setting in ("synchronous=FULL", "fullfsync=ON", "checkpoint_fullfsync=ON"):
+                connection.execute(f"PRAGMA {setting}")
+            return
+        connection.execute("SELECT set_config('synchronous_commit', 'on', false) WHERE"
+                           " current_setting('synchronous_commit') = 'off'")  # fmt: skip
+        if self.read_only:
+            connection.execute("SET default_transaction_read_only = on")
+        connection.commit()
+
+    def _prepare(self) -> None:
+        """Make the database one of this release."""
+        if self.sqlite and not self.read_only:
+            self._write_ahead()
+        with self._engine.connect() as connection, connection.begin():
+            version = journal_schema.stored(connection)
+        if version == journal_schema.current():
+            return
+        if self.read_only:
+            raise JournalError(
+                f"{self.name!r} is no journal of this release (schema version {version}, not"
+                f" {journal_schema.current()}); open it once for writing, which creates or migrates it",
+                reason="older_schema" if version else "not_a_journal",
+            )
+        self._write(self._bring_up_to_date)
+
+    def _bring_up_to_date(self, connection: Connection) -> None:
+        if not self.sqlite:
+            connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_MIGRATION_LOCK})")
+        if journal_schema.stored(connection) != journal_schema.current():
+            journal_schema.bring_up_to_date(connection)
+
+    def _write_ahead(self) -> None:
+        """Turn write-ahead logging on. Changing to it does not wait for other openers by itself."""
+        give_up = time.monotonic() + self._patience
+        while True:
+            try:
+                with self._engine.connect() as connection:
+                    raw = connection.connection.dbapi_connection
+                    assert raw is not None  # noqa: S101 - a connection that was just made
+                    (mode,) = raw.cursor().execute("PRAGMA journal_mode=WAL").fetchone()
+            except sqlite3.OperationalError as error:
+                if _code(error).startswith("SQLITE_BUSY") and time.monotonic() < give_up:
+                    time.sleep(0.01)
+                    continue
+                raise DBAPIError(None, None, error) from error
+            if mode != "wal":
+                raise JournalError(
+                    f"{self.name!r} cannot use write-ahead logging (mode {mode!r}); keep the journal in a file on a"
+                    " local disk",
+                    reason="not_durable",
+                )
+            return
+
+
+class _NoLock:
+    """PostgreSQL has a lock for each conversation; none is needed here."""
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, *_: object) -> None: ...
+
+
+def _begin(connection: Connection) -> None:
+    # A writer takes its lock before it reads: one that asked for it later could be refused for what it had read.
+    writes = connection.get_execution_options().get(_WRITES)
+    connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+
+
+def _read_only(url: URL) -> URL:
+    return url.set(database="file:" + quote(str(url.database)), query={"mode": "ro", "uri": "true"})
+
+
+def _code(error: object) -> str:
+    return str(getattr(error, "sqlite_errorname", None) or getattr(error, "sqlstate", None) or "")
+
+
+def _meaning(error: SQLAlchemyError) -> tuple[str, str]:
+    """Our word for an error of the database, and what to do about it."""
+    if isinstance(error, PoolTimeout):
+        return "busy", "all connections of this process were in use; try again"
+    code = _code(getattr(error, "orig", None))
+    for start, reason, advice in _ERRORS:
+        if code.startswith(start):
+            return reason, advice
+    if isinstance(error, DBAPIError) and error.connection_invalidated:
+        return "unreachable", "the connection to the server broke"
+    if "connection" in str(getattr(error, "orig", "")):
+        return "cannot_open", "the server cannot be reached; does it run, and is the address right?"
+    return "journal", "see the cause"
+
+
+def located(where: str | os.PathLike[str]) -> URL:
+    """The address of a journal: a path is a SQLite file, else a URL of SQLite or PostgreSQL."""
+    text = os.fspath(where)
+    if "://" not in text:
+        url = URL.create("sqlite", database=text)
+    else:
+        try:
+            url = make_url(text)
+        except (ArgumentError, NoSuchModuleError, ValueError):
+            raise _unknown(text.split("://", 1)[0]) from None
+        if url.drivername not in _DRIVERS:
+            raise _unknown(url.drivername)
+        url = url.set(drivername=_DRIVERS[url.drivername])
+    if url.get_backend_name() == "sqlite" and url.database in (None, "", ":memory:"):
+        raise JournalError("a journal in memory keeps nothing; give it a file", reason="not_durable")
+    return url
+
+
+def _unknown(scheme: str) -> JournalError:
+    return JournalError(
+        f"there is no journal in {scheme!r}; use a path, sqlite:///path or postgresql://host/database",
+        reason="unknown_database",
+    )

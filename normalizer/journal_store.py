@@ -1,0 +1,281 @@
+"""Facts to rows and back, each conversation under its own lock.
+
+The lock is the conversation's row: whoever changes it holds it until the end of the transaction, and takes the
+next `seq` with the same statement. So a number is never seen before a lower one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final
+
+from pydantic import TypeAdapter, ValidationError
+from pydantic_core import PydanticSerializationError
+from sqlalchemy import bindparam, delete, func, insert, select, update
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.exc import IntegrityError
+
+from normalizer.errors import JournalError
+from normalizer.facts import FACT, FACTS
+from normalizer.journal_gate import gate_of
+from normalizer.journal_runs import ProcessId, Run
+from normalizer.journal_schema import CONVERSATIONS, FRAGMENTS, RUNS
+from normalizer.journal_schema import FACTS as ROWS
+from normalizer.reading import Fragment
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from sqlalchemy import Connection
+
+    from normalizer.facts import Fact
+
+FRAGMENT: Final = TypeAdapter(Fragment)
+_CHUNK: Final = 500  # how many values one statement compares with; databases bound it
+_NO_LIMIT: Final = 2**62
+_CLOSES: Final = {"turn_ended": "ended", "run_lost": "lost"}
+
+
+
+def _taking(new: Any) -> Any:
+    """Take numbers: create the conversation's row or raise its last number, and lock it either way."""
+    row = new(CONVERSATIONS).values(id=bindparam("conversation"), last_seq=bindparam("count"))
+    raised = {"last_seq": CONVERSATIONS.c.last_seq + row.excluded.last_seq}
+    return row.on_conflict_do_update(index_elements=[CONVERSATIONS.c.id], set_=raised).returning(CONVERSATIONS.c.last_seq)
+
+
+_TAKE: Final = {"sqlite": _taking(sqlite.insert), "postgresql": _taking(postgresql.insert)}
+_INSERT: Final = insert(ROWS)
+_BODIES: Final = (
+    select(ROWS.c.seq, ROWS.c.body)
+    .where(ROWS.c.conversation == bindparam("conversation"), ROWS.c.seq > bindparam("after"))
+    .order_by(ROWS.c.seq)
+    .limit(bindparam("limit"))
+)
+_GATE: Final = (
+    select(ROWS.c.seq, ROWS.c.body)
+    .where(ROWS.c.conversation == bindparam("conversation"), ROWS.c.gate == bindparam("gate"))
+    .order_by(ROWS.c.seq)
+)
+_CLOSE_RUN: Final = update(RUNS).where(
+    RUNS.c.conversation == bindparam("of"), RUNS.c.turn_id == bindparam("turn"), RUNS.c.state == "open"
+)
+
+
+class Known(Exception):  # noqa: N818 - a signal between the journal and its store
+    """Some of these facts are recorded already."""
+
+
+@dataclass(slots=True)
+class Locked:
+    """A conversation inside a transaction that holds its lock. `last` is the highest `seq` taken."""
+
+    connection: Connection
+    conversation: str
+    last: int
+    recorded_at: str
+
+    def add(self, facts: Sequence[Fact], first: int) -> tuple[Fact, ...]:
+        """Record facts under the numbers from `first` on, which were taken before."""
+        numbered = tuple(_numbered(fact, seq) for seq, fact in enumerate(facts, start=first))
+        try:
+            self.connection.execute(_INSERT, [_row(self.conversation, fact, self.recorded_at) for fact in numbered])
+        except IntegrityError as error:
+            raise Known from error
+        for fact in numbered:
+            if fact.kind in _CLOSES and fact.turn_id is not None:
+                found = {"of": self.conversation, "turn": fact.turn_id}
+                self.connection.execute(_CLOSE_RUN.values(state=_CLOSES[fact.kind]), found)
+        return numbered
+
+    def gate(self, key: str) -> tuple[Fact, ...]:
+        """The facts that the launch gate knows of a turn or a call, in order."""
+        rows = self.connection.execute(_GATE, {"conversation": self.conversation, "gate": key})
+        return decoded(self.conversation, rows.tuples())
+
+    def known(self, fact_ids: Iterable[str]) -> dict[str, Fact]:
+        """Those of these facts that are recorded."""
+        found: dict[str, Fact] = {}
+        for some in _chunks(fact_ids):
+            rows = self.connection.execute(
+                select(ROWS.c.seq, ROWS.c.body).where(
+                    ROWS.c.conversation == self.conversation, ROWS.c.fact_id.in_(some)
+                )
+            )
+            found.update((fact.fact_id, fact) for fact in decoded(self.conversation, rows.tuples()))
+        return found
+
+    def take(self, count: int) -> int:
+        """Take further numbers; the first of them."""
+        self.last += count
+        self.connection.execute(
+            update(CONVERSATIONS).where(CONVERSATIONS.c.id == self.conversation).values(last_seq=self.last)
+        )
+        return self.last - count + 1
+
+    def open_run(self) -> Run | None:
+        """The run of this conversation that is neither over nor lost."""
+        found = self.connection.execute(
+            select(RUNS).where(RUNS.c.conversation == self.conversation, RUNS.c.state == "open").limit(1)
+        ).first()
+        return _run(found) if found else None
+
+    def run(self, run_id: str) -> Run | None:
+        """A run by its id."""
+        found = self.connection.execute(
+            select(RUNS).where(RUNS.c.conversation == self.conversation, RUNS.c.run_id == run_id)
+        ).first()
+        return _run(found) if found else None
+
+    def add_run(self, run: Run) -> None:
+        """Remember who runs a turn."""
+        self.connection.execute(
+            insert(RUNS).values(
+                conversation=run.conversation,
+                run_id=run.run_id,
+                turn_id=run.turn_id,
+                host=run.process.host,
+                pid=run.process.pid,
+                started=run.process.started,
+                lease_until=run.lease_until and stamp(run.lease_until),
+                state=run.state,
+            )
+        )
+
+    def add_fragments(self, about: str, fragments: Sequence[Fragment]) -> None:
+        """Keep what a cut reply left, once."""
+        where = FRAGMENTS.c.conversation == self.conversation, FRAGMENTS.c.about == about
+        there = set(self.connection.execute(select(FRAGMENTS.c.place).where(*where)).scalars())
+        top = select(func.max(FRAGMENTS.c.number)).where(FRAGMENTS.c.conversation == self.conversation)
+        number = self.connection.execute(top).scalar() or 0
+        rows = [
+            {
+                "conversation": self.conversation,
+                "number": number + place,
+                "about": about,
+                "place": place,
+                "recorded_at": self.recorded_at,
+                "body": _encoded(FRAGMENT, fragment),
+            }
+            for place, fragment in enumerate(fragments, start=1)
+            if place not in there
+        ]
+        if rows:
+            self.connection.execute(insert(FRAGMENTS), rows)
+
+
+def lock(connection: Connection, conversation: str, now: datetime, count: int = 0) -> Locked:
+    """Lock a conversation, and take `count` numbers at once."""
+    taken = connection.execute(_TAKE[connection.dialect.name], {"conversation": conversation, "count": count})
+    return Locked(connection, conversation, taken.scalar_one(), stamp(now))
+
+
+# ---------------------------------------------------------------- reading
+
+
+def facts(connection: Connection, conversation: str, after: int, limit: int | None) -> tuple[Fact, ...]:
+    """The facts behind a number, in order."""
+    asked = {"conversation": conversation, "after": after, "limit": _NO_LIMIT if limit is None else limit}
+    return decoded(conversation, connection.execute(_BODIES, asked).tuples())
+
+
+def conversations(connection: Connection) -> tuple[str, ...]:
+    """The ids of all conversations, sorted."""
+    return tuple(sorted(connection.execute(select(CONVERSATIONS.c.id)).scalars()))
+
+
+def fragments(connection: Connection, conversation: str) -> tuple[Fragment, ...]:
+    """What cut replies left, in the order in which it was kept."""
+    found = connection.execute(
+        select(FRAGMENTS.c.body).where(FRAGMENTS.c.conversation == conversation).order_by(FRAGMENTS.c.number)
+    )
+    return tuple(FRAGMENT.validate_json(body) for body in found.scalars())
+
+
+def runs(connection: Connection, conversation: str | None) -> tuple[Run, ...]:
+    """The runs of one conversation, or those of all that are open."""
+    which = RUNS.c.state == "open" if conversation is None else RUNS.c.conversation == conversation
+    found = connection.execute(select(RUNS).where(which).order_by(RUNS.c.conversation, RUNS.c.started, RUNS.c.run_id))
+    return tuple(map(_run, found))
+
+
+def extend_lease(connection: Connection, conversation: str, run_id: str, until: datetime) -> bool:
+    """Whether the run was still open, and has its lease."""
+    changed = connection.execute(
+        update(RUNS)
+        .where(RUNS.c.conversation == conversation, RUNS.c.run_id == run_id, RUNS.c.state == "open")
+        .values(lease_until=stamp(until))
+    )
+    return changed.rowcount == 1
+
+
+def forget(connection: Connection, conversation: str) -> bool:
+    """Delete a conversation whole; whether there was one."""
+    for table in (ROWS, FRAGMENTS, RUNS):
+        connection.execute(delete(table).where(table.c.conversation == conversation))
+    return connection.execute(delete(CONVERSATIONS).where(CONVERSATIONS.c.id == conversation)).rowcount == 1
+
+
+def stamp(moment: datetime) -> str:
+    """A moment as it is stored: UTC, ISO 8601."""
+    return moment.astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
+
+
+def decoded(conversation: str, rows: Iterable[tuple[int, str]]) -> tuple[Fact, ...]:
+    """Facts from rows of number and body. The body does not hold the number, which is the row's."""
+    texts = [(seq, f'{{"seq":{seq},{body[1:]}') for seq, body in rows]
+    try:
+        return FACTS.validate_json(f"[{','.join(text for _, text in texts)}]")
+    except ValidationError as error:
+        place = error.errors(include_url=False, include_input=False, include_context=False)[0]
+        seq = texts[int(place["loc"][0])][0] if place["loc"] else 0
+        raise JournalError(
+            f"fact {seq} of conversation {conversation!r} cannot be read: {place['msg']};"
+            " it may come from a newer release of transcript-normalizer: update it",
+            reason="unreadable_fact",
+        ) from None
+
+
+# ---------------------------------------------------------------- rows
+
+
+def _row(conversation: str, fact: Any, recorded_at: str) -> dict[str, Any]:
+    return {
+        "conversation": conversation,
+        "seq": fact.seq,
+        "fact_id": fact.fact_id,
+        "kind": fact.kind,
+        "turn_id": fact.turn_id,
+        "run_id": fact.run_id,
+        "call_id": getattr(fact, "call_id", None),
+        "gate": gate_of(fact),
+        "recorded_at": recorded_at,
+        "body": _encoded(FACT, fact),
+    }
+
+
+def _numbered(fact: Fact, seq: int) -> Fact:
+    return fact if fact.seq == seq else replace(fact, seq=seq)
+
+
+def _encoded(adapter: TypeAdapter[Any], value: Any) -> str:
+    try:
+        return adapter.dump_json(value, exclude={"seq"}, exclude_none=True).decode()
+    except PydanticSerializationError as error:
+        name = getattr(value, "fact_id", None) or value.__class__.__name__
+        raise JournalError(f"{name!r} cannot be stored as JSON: {error}", reason="unstorable") from error
+
+
+def _run(row: Any) -> Run:
+    until = datetime.fromisoformat(row.lease_until) if row.lease_until else None
+    return Run(
+        row.conversation, row.run_id, row.turn_id, ProcessId(row.host, row.pid, row.started), until, row.state
+    )
+
+
+def _chunks(values: Iterable[str]) -> Iterator[list[str]]:
+    rest = iter(values)
+    while some := list(islice(rest, _CHUNK)):
+        yield some

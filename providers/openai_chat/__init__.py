@@ -1,0 +1,13 @@
+"""OpenAI Chat Completions, and servers that are compatible with it."""
+
+from normalizer.provider import Provider
+from normalizer.providers.openai_chat import project, read, rules, sniffing, stream, wire
+
+PROVIDER = Provider(
+    name=wire.API,
+    sniff=sniffing.sniff,
+    read=read.read,
+    assembler=stream.Assembler,
+    project=project.project,
+    rules=rules.RULES,
+)

@@ -1,0 +1,205 @@
+"""Tool messages: results verbatim, notices where none is recorded, and the media that may not stand in them.
+
+There is no error flag on this wire. Text stays in the tool message; media follow in a user message behind the whole
+batch, under a label that names their call.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from normalizer import notices
+from normalizer.outcomes import decide
+from normalizer.parts import Json
+from normalizer.projection import Adjustment
+from normalizer.providers.openai_chat import keys, media, replies, wire
+
+if TYPE_CHECKING:
+    from normalizer.facts import CallFact
+    from normalizer.parts import Media
+    from normalizer.projection import AdjustmentKind
+    from normalizer.providers.openai_chat.render import Out, Renderer
+    from normalizer.providers.openai_chat.replies import Spoken
+    from normalizer.stepping import Rendered
+    from normalizer.transcript import Call, Entry
+
+
+def results(renderer: Renderer, entry: Entry, spoken: Spoken, out: Out, rendered: Rendered[Any]) -> None:
+    """One message for each call, directly behind the message that made them."""
+    calls = spoken.calls if len(spoken.calls) == 1 else in_order(renderer, spoken.calls)
+    told = renderer.chain.told
+    for call in calls:
+        wire_id = renderer.ids[call.key]
+        if not told and not spoken.legacy and len(call.facts) == 1:
+            fact = call.facts[0]
+            if fact.kind == "call_completed" and fact.raw is None and type(fact.content) is str:
+                if len(fact.content) < wire.MAX_STRING and not fact.is_error:
+                    rendered.messages.append({"role": "tool", "tool_call_id": wire_id, "content": fact.content})
+                    rendered.told.append((call.key, "completed", None, call.part.name))
+                    continue
+        rendered.messages.append(_answer(renderer, entry, call, wire_id, out, rendered, legacy=spoken.legacy))
+
+
+def in_order(renderer: Renderer, calls: list[Call]) -> list[Call]:
+    """As they were sent; else as they were recorded, if all were; else in the order of the calls."""
+    told = renderer.chain.told
+    if told and all(call.key in told for call in calls):
+        order = {key: n for n, key in enumerate(told)}
+        return sorted(calls, key=lambda call: order[call.key])
+    places = {call.key: place for call in calls if (place := _place(call)) is not None}
+    return sorted(calls, key=lambda call: places[call.key]) if len(places) == len(calls) else calls
+
+
+def _place(call: Call) -> int | None:
+    """Where the answer of a call stood."""
+    for fact in call.facts:
+        if fact.kind == "call_completed" or (
+            fact.kind == "outcome_attested" and fact.attestor == "importer" and not fact.late
+        ):
+            return fact.seq
+    return None
+
+
+def _answer(
+    renderer: Renderer, entry: Entry, call: Call, wire_id: str, out: Out, rendered: Rendered[Any], *, legacy: bool
+) -> dict[str, Any]:
+    """The message that answers one call."""
+    told = renderer.chain.told.get(call.key)
+    late = next((f.seq for f in call.facts if f.kind == "outcome_attested" and f.late), None)
+    text: str | None = None
+    fact: CallFact | None
+    if told is not None:
+        fact = next((f for f in call.facts if f.fact_id == told.result), None) if told.result else None
+        kind, text = told.outcome, told.text
+    elif late is not None:
+        call, kind, fact = _before(call, late)
+    else:
+        kind = notices.told_kind(call, running=renderer.running)
+        fact = call.result if kind == "completed" else None
+    name = call.part.name
+    given = fact.content if fact is not None else None  # type: ignore[union-attr]
+    if fact is not None and given is not None and (given or not fact.is_error):  # type: ignore[union-attr]
+        rendered.told.append((call.key, "completed", None, name))
+        return _recorded(renderer, entry, call, fact, wire_id, out, legacy=legacy)
+    if text is None:
+        subject = wire.subject(name, call.part.arguments.text) if legacy else wire_id
+        text = notices.notice(call, kind, subject, renderer.options.notices)
+    out.notes.append(
+        Adjustment("notice", f"call {call.key!r} has no recorded result: its outcome ({kind}) is told instead", kind,
+                   call.key, tuple(f.fact_id for f in call.facts))
+    )  # fmt: skip
+    rendered.told.append((call.key, kind, text, name))
+    return _message(renderer, call, wire_id, text, _own_raw(call.facts), legacy=legacy)
+
+
+def _before(call: Call, seq: int) -> tuple[Call, str, CallFact | None]:
+    """The call as it was told before late news about it stood in what was read."""
+    facts = tuple(f for f in call.facts if f.seq < seq)
+    earlier = replace(call, facts=facts, outcome=decide(facts, None))
+    kind = earlier.outcome.kind if earlier.outcome.kind != "pending" else "unknown"
+    return earlier, kind, earlier.result if kind == "completed" else None
+
+
+def _own_raw(facts: tuple[CallFact, ...]) -> dict[str, Any] | None:
+    """The tool message as it was received from this API, if one of the facts has it."""
+    for fact in facts:
+        raw = getattr(fact, "raw", None)
+        if raw is not None and isinstance(raw.value, dict) and raw.value.get("role") in ("tool", "function"):
+            found: dict[str, Any] = raw.value
+            return found
+    return None
+
+
+def _message(
+    renderer: Renderer, call: Call, wire_id: str, content: Any, raw: dict[str, Any] | None, *, legacy: bool
+) -> dict[str, Any]:
+    """The message with its keys in recorded order."""
+    name = renderer.head.names.get(call.part.name, call.part.name)
+    made: dict[str, Any] = (
+        {"role": "function", "name": name, "content": content}
+        if legacy
+        else {"role": "tool", "tool_call_id": wire_id, "content": content}
+    )
+    return made if raw is None else {key: made[key] for key in raw if key in made} | made
+
+
+# ---------------------------------------------------------------- recorded results
+
+
+def _recorded(
+    renderer: Renderer, entry: Entry, call: Call, fact: Any, wire_id: str, out: Out, *, legacy: bool
+) -> dict[str, Any]:
+    """A recorded result, verbatim as far as the API takes it."""
+    raw = _own_raw((fact,))
+    if fact.is_error:
+        _note(out, "trimmed", f"the result of call {call.key!r} is marked as an error; this API has no flag for that",
+              None, call, fact, "is_error")  # fmt: skip
+    if raw is not None and (extra := _extra(raw, legacy=legacy)):
+        _note(out, "trimmed", "a tool message has keys that the API does not take back", "OAC-STRUCT-006", call, fact,
+              Json.of(extra).text)  # fmt: skip
+    content = fact.content
+    if legacy and raw is not None and raw.get("content", "") is None:
+        content = None
+    elif isinstance(content, str):
+        content = renderer.limited(entry, content, out)
+    else:
+        content = _listed(renderer, entry, call, fact, out, foreign=fact.raw is not None and raw is None)
+    return _message(renderer, call, wire_id, content, raw, legacy=legacy)
+
+
+def _extra(raw: dict[str, Any], *, legacy: bool) -> dict[str, Any]:
+    known = keys.MESSAGE_KEYS["function" if legacy else "tool"]
+    return {key: value for key, value in raw.items() if key not in known}
+
+
+def _listed(
+    renderer: Renderer, entry: Entry, call: Call, fact: Any, out: Out, *, foreign: bool
+) -> str | list[dict[str, Any]]:
+    """The texts of a result of several parts; media are moved behind the batch."""
+    texts: list[dict[str, Any]] = []
+    moved: list[Media] = []
+    for part in fact.content:
+        if part.kind == "text":
+            raw = part.raw.value if part.raw is not None else None
+            texts.append(replies.text_block(renderer, entry, part.text, raw, out))
+        elif part.kind == "media":
+            if part.media in ("document", "search_result") and (words := media.document_words(part)):
+                texts.append({"type": "text", "text": renderer.limited(entry, words, out)})
+                continue
+            moved.append(part)
+            _note(out, "media_moved", f"a medium ({part.media}) in the result of call {call.key!r} is sent behind the"
+                  " results", "OAC-CONTENT-002", call, fact, media.whole(part))  # fmt: skip
+        else:
+            texts.append({"type": "text", "text": renderer.limited(entry, part.raw.text, out)})
+            _note(out, "told_as_text", f"a part of type {part.type!r} in a result is sent as its JSON text",
+                  "OAC-CONTENT-002", call, fact, None)  # fmt: skip
+    if moved:
+        out.moved.append((call.key, moved))
+    if not texts:
+        return ""
+    plain = all(text.keys() == {"type", "text"} for text in texts)
+    if plain and foreign and len(texts) == 1:
+        single: str = texts[0]["text"]
+        return single
+    return renderer.one_text(entry, texts, out) if plain and renderer.profile.one_text else texts
+
+
+def moved_media(renderer: Renderer, wire_id: str, parts: list[Media], out: Out, entry: Entry) -> list[dict[str, Any]]:
+    """The media of one call's result as parts of a user message, under their label."""
+    found: list[dict[str, Any]] = [{"type": "text", "text": f"[from the result of call {wire_id}]"}]
+    for part in parts:
+        made, rule = media.blocks(part, renderer.profile, renderer.model)
+        if rule is not None:
+            out.notes.append(
+                Adjustment("media_moved", f"a medium ({part.media}) that the API cannot take is named in words", rule,
+                           facts=(entry.fact.fact_id,), content=media.whole(part))
+            )  # fmt: skip
+        found.extend(made)
+    return found
+
+
+def _note(
+    out: Out, kind: AdjustmentKind, message: str, because: str | None, call: Call, fact: Any, content: str | None
+) -> None:
+    out.notes.append(Adjustment(kind, message, because, call.key, (fact.fact_id,), content))

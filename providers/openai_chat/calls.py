@@ -1,0 +1,141 @@
+"""Calls of the model as elements of `tool_calls`, and their ids."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from normalizer.identity import hashed, mapped
+from normalizer.parts import Json
+from normalizer.projection import Adjustment
+from normalizer.providers.openai_chat import keys, wire
+
+if TYPE_CHECKING:
+    from normalizer.chains import Chain
+    from normalizer.parts import ToolCall
+    from normalizer.providers.openai_chat.render import Out, Renderer
+    from normalizer.transcript import Entry, Transcript
+
+_WRAPPED: Final = "INVALID_JSON"
+LEGACY: Final = "function_call"
+
+
+def block(renderer: Renderer, entry: Entry, key: str, part: ToolCall, out: Out) -> dict[str, Any]:
+    """A call: as received, with the id and name that it has on the wire and arguments as a text."""
+    wire_id, name = renderer.ids[key], renderer.head.names.get(part.name, part.name)
+    if wire_id != part.id and part.form != LEGACY:
+        _renamed(entry, key, part, wire_id, out)
+    own = part.raw.value if part.raw is not None and entry.fact.api in (None, wire.API) else None  # type: ignore[union-attr]
+    if part.form == "custom":
+        if renderer.profile.custom_tools:
+            payload: dict[str, Any] = {"name": name, "input": _free_text(part)}
+            return _element(entry, "custom", payload, wire_id, own, out)
+        out.notes.append(
+            Adjustment("told_as_text", f"call {key!r} of a custom tool is sent as a function call of one text",
+                       "OAC-CUSTOM-001", key, (entry.fact.fact_id,))
+        )  # fmt: skip
+        payload = {"name": name, "arguments": Json.of({"input": _free_text(part)}).text}
+        return _element(entry, "function", payload, wire_id, None, out)
+    payload = {"name": name, "arguments": _arguments(renderer, entry, key, part, out)}
+    if is_legacy(entry, part):
+        return payload
+    return _element(entry, "function", payload, wire_id, own, out)
+
+
+def is_legacy(entry: Entry, part: ToolCall) -> bool:
+    """Whether the call has no id on the wire: the only one of its reply, in the form before `tool_calls`."""
+    return part.form == LEGACY and part.id is None and len(entry.calls) == 1
+
+
+def _element(
+    entry: Entry, kind: str, payload: dict[str, Any], wire_id: str, own: Any, out: Out
+) -> dict[str, Any]:
+    made = {"id": wire_id, "type": kind, kind: payload}
+    if not isinstance(own, dict):
+        return made
+    held = own.get(kind)
+    known, inner = keys.CALL_KEYS[kind], keys.PAYLOAD_KEYS[kind]
+    if own == made:
+        return own
+    extra = {key: value for key, value in own.items() if key not in known and value is not None}
+    if isinstance(held, dict):
+        extra |= {key: value for key, value in held.items() if key not in inner and value is not None}
+        made[kind] = {key: payload[key] for key in held if key in payload} | payload
+    if extra:
+        out.notes.append(
+            Adjustment("trimmed", "a call has keys that the API does not take back", "OAC-STRUCT-006", wire_id,
+                       (entry.fact.fact_id,), Json.of(extra).text)
+        )  # fmt: skip
+    return {key: made[key] for key in own if key in made} | made
+
+
+def _renamed(entry: Entry, key: str, part: ToolCall, wire_id: str, out: Out) -> None:
+    if part.id is None:
+        rule = "OAC-ID-003"
+    else:
+        rule = "OAC-PAIR-006" if wire.CALL_ID.fullmatch(part.id) else "OAC-ID-001"
+    out.notes.append(
+        Adjustment("renamed_id", f"the id {part.id!r} of call {key!r} is sent as {wire_id!r}", rule, key,
+                   (entry.fact.fact_id,))
+    )  # fmt: skip
+
+
+def _free_text(part: ToolCall) -> str:
+    """The text that a custom tool was given."""
+    raw = part.raw.value if part.raw is not None else None
+    if isinstance(raw, dict):
+        held = raw.get("custom") if isinstance(raw.get("custom"), dict) else raw
+        if isinstance(held, dict) and isinstance(held.get("input"), str):
+            text: str = held["input"]
+            return text
+    value = part.arguments.value if part.arguments.valid else None
+    if isinstance(value, dict) and value.keys() == {"input"} and isinstance(value["input"], str):
+        text = value["input"]
+        return text
+    return part.arguments.text
+
+
+def _arguments(renderer: Renderer, entry: Entry, key: str, part: ToolCall, out: Out) -> str:
+    """Arguments as a text: as recorded, or an object where the server parses them again; never completed.
+
+    https://github.com/vllm-project/vllm/issues/47761
+    """
+    arguments = part.arguments
+    text = arguments.text
+    if not renderer.profile.objects:
+        return text
+    if not text.strip() or text.strip() == "null":
+        return "{}"
+    if arguments.valid and isinstance(arguments.value, dict):
+        return text
+    out.notes.append(
+        Adjustment("told_as_text", f"the arguments of call {key!r} are no JSON object: they are carried as one text",
+                   "OAC-STRUCT-012", key, (entry.fact.fact_id,))
+    )  # fmt: skip
+    return Json.of({_WRAPPED: text}).text
+
+
+def ids(
+    transcript: Transcript, chain: Chain, kept: tuple[dict[str, str], set[str]] | None
+) -> tuple[dict[str, str], set[str]]:
+    """The id of every call on the wire, given in the order of the calls; an id once given goes to no other call."""
+    calls = transcript.calls
+    if kept is not None and len(kept[0]) == len(calls):
+        return kept
+    if kept is not None and 0 < len(kept[0]) < len(calls):
+        found, taken = dict(kept[0]), set(kept[1])
+    else:
+        found, taken = {}, set()
+    for key, call in calls.items():
+        if key in found:
+            continue
+        told = chain.told.get(key)
+        wire_id = call.part.id
+        if told is not None and told.wire_id:
+            wire_id = told.wire_id
+        elif not wire_id:
+            wire_id = hashed("call_", key, taken)
+        elif len(wire_id) > wire.CALL_ID_LIMIT or wire_id in taken or wire_id.isspace():
+            wire_id = mapped(wire_id, wire.CALL_ID, taken, limit=wire.CALL_ID_LIMIT)
+        found[key] = wire_id
+        taken.add(wire_id)
+    return found, taken

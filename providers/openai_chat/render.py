@@ -1,0 +1,260 @@
+"""One step of the history as messages: the reply with its tool messages, then what else the user's side says.
+
+Tool messages stand directly behind the message that made their calls; moved media follow the batch, then late news,
+words and instructions in order of `seq`. Everything has a place here, so nothing waits for a later step.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Final
+
+from normalizer import notices
+from normalizer.chains import state
+from normalizer.facts import News
+from normalizer.parts import Json
+from normalizer.projection import Adjustment
+from normalizer.providers.openai_chat import answers, reasoning, replies, user_side, wire
+from normalizer.stepping import Rendered, Rendering, Step
+
+if TYPE_CHECKING:
+    from normalizer.chains import Chain
+    from normalizer.parts import Media
+    from normalizer.projection import Options
+    from normalizer.providers.openai_chat.top import Top
+    from normalizer.providers.openai_chat.wire import Profile
+    from normalizer.transcript import Call, Entry, Transcript
+
+
+@dataclass(frozen=True, slots=True)
+class Flow:
+    """What a step hands to the next. `after_user`: the last message so far asks something of the model."""
+
+    after_user: bool = False
+
+
+@dataclass(slots=True)
+class Out:
+    """A step while it is being made.
+
+    `told_aside` are calls that are told as text, `quotes` notes about a server's calls, `moved` media of results by call.
+    `dropped`: something of the reply was left out.
+    """
+
+    notes: list[Adjustment] = field(default_factory=list)
+    choices: list[tuple[str, str, str | None]] = field(default_factory=list)
+    told_aside: list[Call] = field(default_factory=list)
+    quotes: list[str] = field(default_factory=list)
+    moved: list[tuple[str, list[Media]]] = field(default_factory=list)
+    dropped: bool = False
+
+
+ASKING: Final = Flow(after_user=True)
+SILENT: Final = Flow(after_user=False)
+
+
+class Renderer:
+    """Renders the steps of one projection."""
+
+    def __init__(
+        self, transcript: Transcript, options: Options, profile: Profile, model: str | None, chain: Chain,
+        ids: dict[str, str], head: Top,
+    ) -> None:  # fmt: skip
+        self.transcript = transcript
+        self.entries = transcript.entries
+        self.calls = transcript.calls
+        self.server_calls = transcript.server_calls
+        self.options = options
+        self.profile = profile
+        self.model = model
+        self.chain = chain
+        self.ids = ids
+        self.head = head
+        self.running = options.open_calls == "say_running"
+        self.news_by_step: dict[str | None, list[News]] = {}
+        for item in chain.news:
+            self.news_by_step.setdefault(item.after, []).append(item)
+        self._details: dict[str, str] | None = None
+        self._turn_from: int | None = None
+
+    def __call__(self, step: Step, flow: Flow, before: Rendering[Flow]) -> Rendered[Flow]:
+        """The messages of one step."""
+        out = Out()
+        rendered: Rendered[Flow] = Rendered([], flow, out.notes, choices=out.choices)
+        asks = flow.after_user
+        if step.reply is not None:
+            for spoken in replies.render(self, step, out):
+                rendered.messages.append(spoken.message)
+                answers.results(self, step.reply, spoken, out, rendered)
+                asks = bool(spoken.calls)
+            self._media(step.reply, out, rendered)
+        asks = self._behind(step, out, rendered) or asks
+        rendered.asks = asks
+        rendered.flow = ASKING if asks else SILENT
+        rendered.open = self.profile.reasoning_turn and self._runs(step)
+        return rendered
+
+    # ------------------------------------------------------------ the user's side
+
+    def _media(self, entry: Entry, out: Out, rendered: Rendered[Flow]) -> None:
+        """The media of this step's results, behind the whole batch."""
+        blocks = [
+            block
+            for key, parts in out.moved
+            for block in answers.moved_media(self, self.ids[key], parts, out, entry)
+        ]
+        if blocks:
+            rendered.messages.append({"role": "user", "content": blocks})
+
+    def _behind(self, step: Step, out: Out, rendered: Rendered[Flow]) -> bool:
+        """What stands behind the reply and its results; whether somebody says something there."""
+        side = user_side.Side(self, rendered.messages, out)
+        for text in out.quotes:
+            side.note(text)
+        asks = False
+        for item in self._items(step):
+            if isinstance(item, News):
+                self._news(step, item, side, rendered)
+                asks = True
+            elif item.kind == "instructions":
+                side.instructions(item)
+            elif item.kind == "news":
+                side.add(self._read_news(item), item.fact.group)
+                asks = True
+            elif item.kind != "tools":
+                asks = side.said(item) or asks
+        for call in out.told_aside:
+            asks = self._tell_aside(call, side, rendered) or asks
+        return asks
+
+    def _items(self, step: Step) -> list[Any]:
+        """Everything but results, in order of `seq`."""
+        fixed = self.news_by_step.get(step.after, ())
+        fresh = self._fresh_news(step) if step.last and self.chain.base is not None else []
+        if not fixed and not fresh:
+            return list(step.behind)
+        return sorted([*step.behind, *fixed, *fresh], key=_seq)
+
+    def _fresh_news(self, step: Step) -> list[News]:
+        """News about calls that were told otherwise, or as running, in an earlier request of this chain."""
+        found = []
+        for key, told in self.chain.states.items():
+            call = self.calls.get(key)
+            if call is None or told[0] == "void":
+                continue
+            if len(call.facts) == 1 and told[0] == "completed" and told[1] == call.facts[0].fact_id:
+                continue
+            kind = notices.told_kind(call, running=self.running)
+            now = state(call, kind)
+            if now != told and not (told[1] and now[1]):
+                wire_id = (self.chain.told[key].wire_id if key in self.chain.told else None) or self.ids[key]
+                text = notices.late_news(call, kind, wire_id, self.options.notices)
+                seq = call.facts[-1].seq if call.facts else 0
+                found.append(News(key, now[0], text, step.after, seq, now[1], now[2]))
+        return found
+
+    def _news(self, step: Step, item: News, side: user_side.Side, rendered: Rendered[Flow]) -> None:
+        """Late news, and the media of the result that it tells."""
+        side.note(item.text)
+        call = self.calls.get(item.call_id)
+        fact = next((f for f in call.facts if f.fact_id == item.result), None) if call and item.result else None
+        content = getattr(fact, "content", None)
+        if fact is not None and isinstance(content, tuple):
+            side.media(self.ids[item.call_id], [part for part in content if part.kind == "media"])
+        if item not in self.chain.news:
+            rendered.news.append(replace(item, after=step.after))
+            rendered.adjustments.append(
+                Adjustment(
+                    "late_news",
+                    f"call {item.call_id!r} was told otherwise before; what is known now is told at the end",
+                    item.outcome,
+                    item.call_id,
+                    (item.result,) if item.result else (),
+                    item.text,
+                )
+            )
+
+    def _read_news(self, entry: Entry) -> str:
+        """Late news that stood in what was read, sealed for the id that its call has here."""
+        fact: Any = entry.fact
+        wire_id = self.ids[fact.call_id]
+        return notices.sealed(f"{notices.MARK}{fact.outcome}] [late, call {wire_id}]\n{fact.notice}", wire_id)
+
+    def _tell_aside(self, call: Call, side: user_side.Side, rendered: Rendered[Flow]) -> bool:
+        """A call that may not be shown as one, though it did something, is told in words."""
+        kind = notices.told_kind(call, running=self.running)
+        if kind in ("denied", "never_run") or not call.facts:
+            return False
+        text = notices.told_as_text(call, kind, self.ids[call.key], self.options.notices)
+        side.note(text)
+        rendered.choices.append(("told", call.key, None))
+        rendered.adjustments.append(
+            Adjustment("told_as_text", f"call {call.key!r} is told in words: its reply is left out", kind, call.key,
+                       tuple(f.fact_id for f in call.facts), text)
+        )  # fmt: skip
+        return True
+
+    # ------------------------------------------------------------ what the helpers ask
+
+    def limited(self, entry: Entry, text: str, out: Out) -> str:
+        """A text that is not longer than the API takes; a cut one says so at its end."""
+        limit = self.profile.max_string
+        if len(text) <= limit:
+            return text
+        out.notes.append(
+            Adjustment("trimmed", f"a text of {len(text)} characters is cut: the API takes {limit}", "OAC-LIMIT-001",
+                       facts=(entry.fact.fact_id,), content=text[limit - len(wire.CUT_MARK) :])
+        )  # fmt: skip
+        return text[: limit - len(wire.CUT_MARK)] + wire.CUT_MARK
+
+    def one_text(self, entry: Entry, blocks: list[dict[str, Any]], out: Out) -> str:
+        """Several texts as one, for a server that would make a message of each."""
+        if len(blocks) > 1:
+            out.notes.append(
+                Adjustment("merged", "the texts of a message are sent as one", "OCX-OLLAMA-004",
+                           facts=(entry.fact.fact_id,))
+            )  # fmt: skip
+        return "\n".join(block["text"] for block in blocks)
+
+    def put_name(self, entry: Entry, message: dict[str, Any], name: Any, out: Out) -> None:
+        """The name of who speaks, where the API takes it."""
+        if isinstance(name, str) and wire.SPEAKER.fullmatch(name):
+            message["name"] = name
+            return
+        out.notes.append(
+            Adjustment("trimmed", "a speaker's name that the API does not take is left out", "OAC-ROLE-003",
+                       facts=(entry.fact.fact_id,), content=Json.of(name).text)
+        )  # fmt: skip
+
+    def in_running_turn(self, entry: Entry) -> bool:
+        """Whether nobody has said anything behind this reply."""
+        return entry.fact.seq > self._turn_start()
+
+    def _runs(self, step: Step) -> bool:
+        first = step.reply or (step.behind[-1] if step.behind else None)
+        return first is None or first.fact.seq >= self._turn_start()
+
+    def _turn_start(self) -> int:
+        if self._turn_from is None:
+            self._turn_from = next(
+                (e.fact.seq for e in reversed(self.entries) if e.kind in ("user", "steering", "summary")), -1
+            )
+        return self._turn_from
+
+    def detail_owners(self) -> dict[str, str]:
+        """Which reply a detail of reasoning came with first, by the detail's id."""
+        if self._details is None:
+            self._details = {}
+            for entry in self.entries:
+                for part in entry.parts if entry.kind == "reply" else ():
+                    raw = part.raw.value if part.kind == "reasoning" and part.raw is not None else None
+                    details = raw.get("reasoning_details") if isinstance(raw, dict) else None
+                    for detail in details if isinstance(details, list) else ():
+                        if found := reasoning.detail_id(detail):
+                            self._details.setdefault(found, entry.fact.fact_id)
+        return self._details
+
+
+def _seq(item: Any) -> int:
+    seq: int = item.seq if isinstance(item, News) else item.fact.seq
+    return seq

@@ -1,0 +1,174 @@
+"""The user's side and instructions as messages, each with the borders that it had."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from normalizer.parts import Json
+from normalizer.projection import Adjustment
+from normalizer.providers.openai_chat import answers, keys, media, replies, top, wire
+
+if TYPE_CHECKING:
+    from normalizer.parts import Media
+    from normalizer.projection import AdjustmentKind
+    from normalizer.providers.openai_chat.render import Out, Renderer
+    from normalizer.transcript import Entry
+
+
+class Side:
+    """The messages behind a reply's results. What came in one message (`group`) stays in one."""
+
+    __slots__ = ("entry", "group", "messages", "out", "renderer")
+
+    def __init__(self, renderer: Renderer, messages: list[dict[str, Any]], out: Out) -> None:
+        self.renderer = renderer
+        self.messages = messages
+        self.out = out
+        self.group: int | None = None
+        self.entry: Entry | None = None
+
+    def note(self, text: str) -> None:
+        """Words of ours, in a message of their own."""
+        self.group = None
+        self.messages.append({"role": "user", "content": text})
+
+    def media(self, wire_id: str, parts: list[Media]) -> None:
+        """Media of a result that is told late."""
+        if parts and self.renderer.transcript.entries:
+            entry = self.renderer.transcript.entries[-1]
+            blocks = answers.moved_media(self.renderer, wire_id, parts, self.out, entry)
+            self.group = None
+            self.messages.append({"role": "user", "content": blocks})
+
+    def add(self, content: str | list[dict[str, Any]], group: int | None) -> dict[str, Any]:
+        """A message of the user's side, joined with the one before it if both came in one."""
+        if group is not None and group == self.group:
+            last = self.messages[-1]
+            last = {**last, "content": [*_listed(last["content"]), *_listed(content)]}
+            self.messages[-1] = last
+            return last
+        message = {"role": "user", "content": content}
+        self.group = group
+        self.messages.append(message)
+        return message
+
+    def said(self, entry: Entry) -> bool:
+        """Words of the user's side; whether there are any."""
+        fact: Any = entry.fact
+        parts = entry.parts
+        if fact.kind != "user_said" or fact.raw is None:
+            raw = None
+            if len(parts) == 1 and parts[0].kind == "text" and fact.kind == "user_said" and fact.string:
+                self.add(self.renderer.limited(entry, parts[0].text, self.out), fact.group)
+                return True
+        else:
+            raw = fact.raw.value
+        blocks = self._blocks(entry)
+        if not blocks:
+            self._note(entry, "dropped_empty", "a user message with nothing in it is left out", "OAC-STRUCT-005", None)
+            return False
+        plain = all(block.keys() == {"type", "text"} for block in blocks)
+        content: Any = blocks
+        if plain and getattr(fact, "string", False) and len(blocks) == 1:
+            content = blocks[0]["text"]
+        elif plain and self.renderer.profile.one_text:
+            content = self.renderer.one_text(entry, blocks, self.out)
+        message = self.add(content, getattr(fact, "group", None))
+        if isinstance(raw, dict) and raw.get("role") == "user":
+            self.messages[-1] = self._ordered(entry, message, raw)
+        return True
+
+    def _blocks(self, entry: Entry) -> list[dict[str, Any]]:
+        renderer = self.renderer
+        blocks: list[dict[str, Any]] = []
+        for part in entry.parts:
+            raw = getattr(part, "raw", None)
+            if part.kind == "text":
+                value = raw.value if raw is not None else None
+                blocks.append(replies.text_block(renderer, entry, part.text, value, self.out))
+            elif part.kind == "media":
+                made, rule = media.blocks(part, renderer.profile, renderer.model)
+                blocks.extend(made)
+                if rule is not None:
+                    self._note(entry, "media_moved", f"a medium ({part.media}) that the API cannot take is named in words",
+                               rule, media.whole(part))  # fmt: skip
+            elif part.kind == "opaque" and part.type and part.type not in wire.FOREIGN_PARTS | wire.ALL_PARTS:
+                blocks.append(part.raw.value)
+            else:
+                self._note(entry, "dropped_fragment", f"a part of kind {part.kind!r} has no place in a user message",
+                           "OAC-CONTENT-010", media.whole(part))  # fmt: skip
+        return blocks
+
+    def _ordered(self, entry: Entry, message: dict[str, Any], raw: dict[str, Any]) -> dict[str, Any]:
+        """The keys in the order in which they were received, less those that the API does not take."""
+        found: dict[str, Any] = {}
+        role = message["role"]
+        extra = {k: v for k, v in raw.items() if k not in keys.MESSAGE_KEYS["user"] and v is not None}
+        for key in raw:
+            if key in message:
+                found[key] = message[key]
+            elif key == "name":
+                self.renderer.put_name(entry, found, raw[key], self.out)
+        if extra:
+            self._note(entry, "trimmed", f"a {role} message has keys that the API does not take back", "OAC-STRUCT-006",
+                       Json.of(extra).text)  # fmt: skip
+        return found | {key: value for key, value in message.items() if key not in found}
+
+    # ------------------------------------------------------------ instructions
+
+    def instructions(self, entry: Entry) -> None:
+        """Instructions where they were given, all in one role."""
+        head = self.renderer.head
+        if entry.fact.fact_id in head.replaced or head.gathered:
+            return
+        fact: Any = entry.fact
+        blocks, media_found = self.instruction_blocks(entry)
+        recorded = top.recorded_role(entry)
+        if recorded is not None and recorded != head.role and blocks:
+            self._note(entry, "moved", f"{recorded} instructions are sent in the role {head.role!r}",
+                       "OAC-ROLE-001" if head.role == "user" else "OAC-ROLE-002", None)  # fmt: skip
+        if blocks:
+            plain = len(blocks) == 1 and blocks[0].keys() == {"type", "text"}
+            one = plain and (fact.string or recorded is None)
+            content: Any = blocks[0]["text"] if one else blocks
+            if not isinstance(content, str) and self.renderer.profile.one_text:
+                content = self.renderer.one_text(entry, blocks, self.out)
+            message = {"role": head.role, "content": content}
+            raw = fact.raw.value if fact.raw is not None else None
+            if isinstance(raw, dict) and raw.get("role") in wire.INSTRUCTION_ROLES:
+                message = self._ordered(entry, message, raw)
+            self.group = None
+            self.messages.append(message)
+        if media_found:
+            self.add(media_found, None)
+
+    def instruction_blocks(self, entry: Entry) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+        """The texts of instructions, and the media in them, which only a user message can hold."""
+        texts: list[dict[str, Any]] = []
+        moved: list[dict[str, Any]] = []
+        for part in entry.parts:
+            raw = getattr(part, "raw", None)
+            if part.kind == "text" and (part.text or top.recorded_role(entry)):
+                value = raw.value if raw is not None else None
+                texts.append(replies.text_block(self.renderer, entry, part.text, value, self.out))
+            elif part.kind == "media":
+                made, _ = media.blocks(part, self.renderer.profile, self.renderer.model)
+                moved.extend(made)
+                self._note(entry, "media_moved", "a medium in instructions is sent in a user message", "OAC-CONTENT-004",
+                           media.whole(part))  # fmt: skip
+            else:
+                kind = "dropped_empty" if part.kind == "text" else "dropped_fragment"
+                self._note(entry, kind, "instructions hold text only; the rest is left out", "OAC-CONTENT-004",
+                           media.whole(part))  # fmt: skip
+        if not texts and not moved and not entry.parts:
+            self._note(entry, "dropped_empty", "instructions with nothing in them are left out", "OAC-STRUCT-003", None)
+        return texts, moved
+
+    def _note(
+        self, entry: Entry, kind: AdjustmentKind, message: str, because: str, content: str | None
+    ) -> None:
+        self.out.notes.append(Adjustment(kind, message, because, facts=(entry.fact.fact_id,), content=content))
+
+
+def _listed(content: str | list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [{"type": "text", "text": content}] if isinstance(content, str) else content

@@ -1,0 +1,103 @@
+"""Items as the API takes them back: without output-only keys, nulls where there are none, and ids of others."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from normalizer.parts import Json
+from normalizer.projection import Adjustment
+from normalizer.providers.openai_responses import items, wire
+
+if TYPE_CHECKING:
+    from normalizer.providers.openai_responses.items import Item
+
+
+def replay(item: Item, notes: list[Adjustment], fact_id: str) -> Item:
+    """An item as it was received, less what the API does not take back. The same object where that is nothing."""
+    known = wire.ITEMS.get(items.kind(item))
+    if known is None:
+        return item
+    kept = {
+        key: value
+        for key, value in item.items()
+        if key in known.keys | {"type"} and (value is not None or key in known.nullable)
+    }
+    if kept.get("content") and "summary" in kept:
+        del kept["content"]  # the open text of a model's reasoning
+    if not fits(items.kind(item), kept.get("id")):
+        kept.pop("id", None)
+    if len(kept) == len(item):
+        return _pieces(item, notes, fact_id)
+    lost = {key: value for key, value in item.items() if key not in kept}
+    if any(value is not None for value in lost.values()):
+        notes.append(
+            Adjustment("trimmed", f"a {items.kind(item)} item has keys that the API does not take back", _rule(lost),
+                       facts=(fact_id,), content=Json.of(lost).text)
+        )  # fmt: skip
+    return _pieces(kept, notes, fact_id)
+
+
+def _rule(lost: dict[str, Any]) -> str:
+    if "id" in lost:
+        return "OAR-ID-001"
+    return "OAR-REASON-011" if "content" in lost else "OAR-STRUCT-006"
+
+
+def fits(kind: str, item_id: Any) -> bool:
+    """Whether an id can be one that the server gave to such an item; none at all is fine."""
+    if item_id is None:
+        return True
+    known = wire.ITEMS.get(kind)
+    prefix = (known.prefix or "") if known is not None else ""
+    if kind == "local_shell_call_output":
+        return True
+    return isinstance(item_id, str) and item_id.startswith(prefix) and wire.ITEM_ID.fullmatch(item_id) is not None
+
+
+def _pieces(item: Item, notes: list[Adjustment], fact_id: str) -> Item:
+    """The pieces of an assistant's message under the names of this API."""
+    content = item.get("content")
+    if items.kind(item) != "message" or item.get("role") != "assistant" or not isinstance(content, list):
+        return item
+    fixed = [_piece(piece) for piece in content]
+    if all(a is b for a, b in zip(fixed, content, strict=True)):
+        return item
+    notes.append(
+        Adjustment("trimmed", "pieces of a message have names or keys that the API does not take back",
+                   "OAR-CONTENT-001", facts=(fact_id,), content=Json.of(content).text)
+    )  # fmt: skip
+    return {**item, "content": [piece for piece in fixed if piece is not None]}
+
+
+def _piece(piece: Any) -> Any:
+    if isinstance(piece, str):
+        return {"type": "output_text", "text": piece, "annotations": []}
+    if not isinstance(piece, dict):
+        return None
+    found = piece.get("type")
+    known = wire.PART_KEYS.get(found) if isinstance(found, str) and found in wire.OUTPUT_PARTS else None
+    if known is not None:
+        kept = {key: value for key, value in piece.items() if key in known and value is not None}
+        return piece if len(kept) == len(piece) else kept
+    text = piece.get("text")
+    return {"type": "output_text", "text": text, "annotations": []} if isinstance(text, str) else None
+
+
+def without_id(item: Item) -> Item:
+    """An item that goes without its id; a message in its short form, so that nothing is missing in it."""
+    rest = {key: value for key, value in item.items() if key != "id"}
+    if items.kind(item) != "message":
+        return rest
+    content = item.get("content")
+    one = content[0] if isinstance(content, list) and len(content) == 1 else None
+    if isinstance(one, dict) and one.get("type") == "output_text":
+        short: Item = {"role": "assistant", "content": one["text"]}
+        return {**short, "phase": item["phase"]} if item.get("phase") else short
+    rest.pop("status", None)
+    return rest
+
+
+def complete(item: Item) -> bool:
+    """Whether an item has all the keys that its type demands."""
+    known = wire.ITEMS.get(items.kind(item))
+    return known is not None and known.required <= item.keys()

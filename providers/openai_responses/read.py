@@ -1,0 +1,353 @@
+"""Responses requests, responses, item lists and stored conversation items -> facts.
+
+What the model and its server wrote between two items of the user's side is one reply. What is broken becomes a
+finding and a fact of what is known; what is no fact becomes a leftover or a fragment.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from normalizer.facts import OutcomeAttested, ToolsDeclared
+from normalizer.notices import MARK, read_back
+from normalizer.parts import Json, Opaque, Text, Tool
+from normalizer.providers.openai_responses import items, outputs, wire
+from normalizer.reading import Reading
+from normalizer.recording import Recorder, begins_json
+
+if TYPE_CHECKING:
+    from normalizer.parts import Part
+    from normalizer.provider import Origin
+    from normalizer.providers.openai_responses.items import Item
+
+_HISTORY: Final = frozenset({"input", "instructions", "tools"})
+_MODEL_KEYS: Final = ["role", "content"]
+_CONTROLS: Final = frozenset({"mcp_approval_response", "configuration_update", "compaction_trigger"})
+_RESULT_ROLES: Final = frozenset({"tool", "function"})
+INPUT_TEXT: Final = Json("null")
+"""`raw` of a user message that was the whole input: a text, no item."""
+
+
+def sniff(value: Any) -> int:
+    """How well a parsed value fits: a request, a response, a list of items, or stored items."""
+    if isinstance(value, list):
+        return _sniff_items(value)
+    if not isinstance(value, dict):
+        return 0
+    if isinstance(value.get("output"), list) and (value.get("object") == "response" or _sniff_items(value["output"])):
+        return 95
+    if isinstance(value.get("data"), list) and value.get("object") == "list":
+        return _sniff_items(value["data"])
+    given = value.get("input")
+    if isinstance(given, list) and given and not any(key in value for key in ("messages", "contents")):
+        return max(_sniff_items(given), 60 if all(isinstance(item, dict) for item in given) else 0)
+    if isinstance(given, str):
+        return 60 if "model" in value or "instructions" in value or "previous_response_id" in value else 20
+    return 0
+
+
+def _sniff_items(found: list[Any]) -> int:
+    """Items of this API's types; messages that are nothing but words fit several APIs."""
+    score = 0
+    for item in found:
+        if not isinstance(item, dict):
+            return 0
+        if item.get("type") in wire.ITEMS:
+            score = max(score, 90)
+        elif isinstance(item.get("role"), str):
+            kinds = {p.get("type") for p in item.get("content") or () if isinstance(p, dict)}
+            score = max(score, 90 if kinds & (wire.INPUT_PARTS | wire.OUTPUT_PARTS) else 10)
+        elif item.keys() != {"id"}:
+            return 0
+    return score
+
+
+def read(value: Any, origin: Origin) -> Reading:
+    """Facts of a request, a response, a list of items, or stored items. The value belongs to the reader from then on."""
+    recorder = Recorder("import", provider=wire.PROVIDER, api=wire.API)
+    if isinstance(value, list):
+        value = {"input": value}
+    elif "input" not in value and isinstance(value.get("data"), list):
+        value = {"input": _in_order(value["data"])}
+    if "input" not in value and isinstance(value.get("output"), list):
+        return _response(recorder, value)
+    given = value.get("input")
+    reader = _Reader(recorder, given if isinstance(given, list) else [], origin)
+    instructions, tools = value.get("instructions"), value.get("tools")
+    if isinstance(instructions, str):
+        recorder.instructions("/instructions", (Text(instructions),), string=True)
+    elif instructions is not None:
+        recorder.leftover("/instructions", "instructions are no text", instructions)
+    if isinstance(tools, list):
+        reader.tools = tuple(tool(found) for found in tools)
+        recorder.tools("/tools", reader.tools)
+    elif tools is not None:
+        recorder.leftover("/tools", "tools are not a list", tools)
+    reader.stored = bool(value.get("previous_response_id") or value.get("conversation"))
+    if isinstance(given, str):
+        recorder.user("/input", (Text(given),), string=True, raw=INPUT_TEXT)
+    elif isinstance(given, list):
+        reader.run(given)
+    elif given is not None:
+        recorder.leftover("/input", "the input is neither text nor items", given)
+    return Reading(
+        format=wire.API,
+        facts=recorder.close(),
+        # an output may stand anywhere behind its call here
+        findings=tuple(f for f in recorder.findings if f.kind != "displaced_result"),
+        leftovers=tuple(recorder.leftovers),
+        fragments=tuple(recorder.fragments),
+        home=wire.API,
+        settings={key: setting for key, setting in value.items() if key not in _HISTORY},
+        request=value,
+        stored=True if reader.stored else False if value.get("store") is False else None,
+    )
+
+
+def _in_order(data: list[Any]) -> list[Any]:
+    """Stored items, oldest first. The API lists them newest first unless asked otherwise."""
+    places = {item["call_id"]: n for n, item in enumerate(data) if isinstance(item, dict) and _is_call(item)}
+    behind = [
+        n > places[item["call_id"]]
+        for n, item in enumerate(data)
+        if isinstance(item, dict) and items.kind(item) in wire.OUTPUTS and item.get("call_id") in places
+    ]
+    return data[::-1] if behind and not any(behind) else data
+
+
+def _is_call(item: Item) -> bool:
+    return items.kind(item) in wire.ANSWERS and isinstance(item.get("call_id"), str)
+
+
+def _response(recorder: Recorder, value: dict[str, Any]) -> Reading:
+    """One response as the only reply."""
+    reader = _Reader(recorder, value["output"], {})
+    reader.run(value["output"], base="/output", about=outputs.reply_fields(value))
+    return Reading(
+        format=wire.API,
+        facts=recorder.close(waiting=value.get("status") in ("queued", "in_progress")),
+        findings=tuple(recorder.findings),
+        leftovers=tuple(recorder.leftovers),
+        fragments=tuple(recorder.fragments),
+        home=wire.API,
+        stop_reason=outputs.stop_reason(value),
+    )
+
+
+def tool(found: Any) -> Tool:
+    """A declaration; the whole of it stays in `raw`."""
+    if not isinstance(found, dict):
+        return Tool("", raw=Json.of(found))
+    inner = found.get("function")
+    held = inner if isinstance(inner, dict) else found
+    name, schema, words = held.get("name"), held.get("parameters"), held.get("description")
+    return Tool(
+        name if isinstance(name, str) else "",
+        words if isinstance(words, str) else None,
+        Json.of(schema) if schema is not None else None,
+        Json.of(found),
+        server=found.get("type") not in ("function", "custom"),
+    )
+
+
+class _Reader:
+    """Goes through the items of one input."""
+
+    def __init__(self, recorder: Recorder, given: list[Any], origin: Origin) -> None:
+        self.recorder = recorder
+        self.origin = origin
+        self.tools: tuple[Tool, ...] = ()
+        self.stored = False
+        self.pairing = items.Pairing()
+        self.reply: list[tuple[int, Item]] = []
+        self.base = "/input"
+        self.about: dict[str, Any] = {}
+        self.seen: dict[str, Item] = {}
+        self.calls = {item["call_id"] for item in given if isinstance(item, dict) and _is_call(item)}
+
+    def run(self, given: list[Any], base: str = "/input", about: dict[str, Any] | None = None) -> None:
+        """All items, in order."""
+        self.base, self.about = base, about or {}
+        for number, item in enumerate(given):
+            place = f"{base}/{number}"
+            if not isinstance(item, dict):
+                self.recorder.finding("bad_line", "an item is no object", place)
+                self.recorder.leftover(place, "an item that is no object", item)
+            elif self._twice(item, place):
+                self.recorder.finding("duplicate_call", "the same item stands in the history twice", place)
+                self.recorder.leftover(place, "an item that stands in the history already", item)
+            elif self._by_model(item):
+                self.reply.append((number, item))
+            else:
+                self._flush()
+                self._user_side(number, item, place)
+        self._flush()
+        if about and not self.recorder.step:
+            self.recorder.reply(base, (), **self.about)
+
+    def _twice(self, item: Item, place: str) -> bool:
+        """Whether the same item, with its id, came before."""
+        found = item.get("id")
+        if not isinstance(found, str) or items.kind(item) in ("item_reference", "local_shell_call_output"):
+            return False
+        return self.seen.setdefault(found, item) == item and self.seen[found] is not item
+
+    def _by_model(self, item: Item) -> bool:
+        found = items.kind(item)
+        if found == "message":
+            return item.get("role") == "assistant"
+        if found in wire.OUTPUTS:
+            return items.served(item) or item.get("call_id") in self.recorder.server_ids | self._served()
+        return found not in _CONTROLS and found != "additional_tools"
+
+    def _served(self) -> set[str]:
+        return {str(item.get("call_id")) for _, item in self.reply if items.served(item)} if self.reply else set()
+
+    # ------------------------------------------------------------ replies
+
+    def _flush(self) -> None:
+        """What the model wrote so far is one reply."""
+        if not self.reply:
+            return
+        found, self.reply = self.reply, []
+        first = found[0][0]
+        place = f"{self.base}/{first}"
+        parts: list[Part] = []
+        for number, item in found:
+            at = f"{self.base}/{number}"
+            reason = items.fragment_reason(item) or _half_arguments(item)
+            if reason is not None:
+                self._fragment(item, at, reason)
+                outputs.leave_alone(parts)
+            else:
+                parts.extend(self._chat_calls(item, self.pairing.parts(item, at)))
+        more = dict(self.about)
+        if "stop_reason" in self.origin:
+            more.setdefault("stop_reason", self.origin["stop_reason"])
+        if not more.get("cut") and more.get("stop_reason") is None and any(map(_whole_but_broken, parts)):
+            more["stop_reason"] = "completed"
+        self.recorder.reply(place, tuple(parts), group=first, **more)
+
+    def _fragment(self, item: Item, place: str, reason: str) -> None:
+        call_id = item.get("call_id")
+        self.recorder.fragment(
+            place, call_id if isinstance(call_id, str) else None, items.text_of(item), reason,
+            name=item.get("name") if isinstance(item.get("name"), str) else None, type=items.kind(item),
+        )  # fmt: skip
+        self.recorder.leftover(place, "an item that is not whole", item)
+
+    def _chat_calls(self, item: Item, parts: tuple[Part, ...]) -> tuple[Part, ...]:
+        """Calls that stand in a message, as Chat Completions writes them, are calls behind it."""
+        given = item.get("tool_calls")
+        if not isinstance(given, list):
+            return parts
+        words = tuple(
+            Text(part.text) for part in parts if isinstance(part, Text) and part.text
+        )  # the item says too much to be replayed
+        calls: list[Part] = []
+        for call in given:
+            inner = call.get("function") if isinstance(call, dict) else None
+            if isinstance(inner, dict) and isinstance(inner.get("name"), str):
+                made = {"type": "function_call", "call_id": call.get("id"), **inner}
+                calls.extend(self.pairing.parts(made, ""))
+        return (*words, *calls)
+
+    # ------------------------------------------------------------ the user's side
+
+    def _user_side(self, number: int, item: Item, place: str) -> None:
+        found = items.kind(item)
+        if found == "message":
+            self._message(number, item, place)
+        elif found in wire.OUTPUTS:
+            self._output(number, item, place)
+        elif found == "additional_tools":
+            self._more_tools(item, place)
+        else:
+            self.recorder.user(place, (Opaque(found, Json.of(item)),), by="program", group=number)
+
+    def _message(self, number: int, item: Item, place: str) -> None:
+        role, content = item.get("role"), item.get("content")
+        string = isinstance(content, str)
+        if role in _RESULT_ROLES:
+            call_id = item.get("tool_call_id")
+            self.recorder.finding("displaced_result", f"a result in a message of role {role!r}", place)
+            self.recorder.result(place, call_id if isinstance(call_id, str) else None, outputs.content(content))
+            return
+        parts: tuple[Part, ...] = (Text(content),) if string else tuple(map(items.input_part, content or ()))  # type: ignore[arg-type]
+        if role in ("system", "developer"):
+            plain = role == "developer" and string and list(item) == _MODEL_KEYS
+            raw = None if plain else Json.of({**item, "content": None})
+            self.recorder.instructions(place, parts, additional=True, string=string, raw=raw, group=number)
+            return
+        if role != "user":
+            self.recorder.finding("unknown_block", f"a message of the unknown role {role!r}", place)
+            self.recorder.leftover(place, "a message of an unknown role", item)
+            return
+        plain = list(item) == _MODEL_KEYS
+        if plain and string and self._late_news(number, content, place):
+            return
+        self.recorder.open_turn()
+        raw = None if plain else Json.of({**item, "content": None})
+        self.recorder.user(place, parts, string=string, group=number, raw=raw)
+
+    def _late_news(self, number: int, text: Any, place: str) -> bool:
+        """News of ours about a call, in its place; False where the text is an ordinary one."""
+        recorder = self.recorder
+        found = read_back(text, None) if text.startswith(MARK) else None
+        if found is None or found.form != "late" or (found.call_id or "") not in recorder.uses:
+            return False
+        outcome: Any = "unknown" if found.outcome == "running" else found.outcome
+        recorder.add(
+            OutcomeAttested(
+                fact_id=place, seq=recorder.next_seq(), source="import", turn_id=recorder.turn,
+                call_id=recorder.uses[found.call_id or ""][0].key, outcome=outcome, evidence="late news",
+                notice=found.body, late=True, group=number,
+            )
+        )  # fmt: skip
+        return True
+
+    def _output(self, number: int, item: Item, place: str) -> None:
+        """An output; one whose call the provider holds stays as it is."""
+        recorder = self.recorder
+        found = outputs.of_item(item)
+        call_id = found.pop("call_id")
+        if call_id in recorder.server_ids:
+            recorder.finding("orphan_result", "a client's output answers a call that the server runs", place, call_id)
+            recorder.leftover(place, "a client's output for a server's call", item)
+        elif call_id and call_id not in self.calls and self.stored:
+            recorder.user(place, (Opaque(items.kind(item), Json.of(item)),), by="program", group=number)
+        elif call_id is None and items.kind(item) == "function_call_output" and item.get("name"):
+            recorder.user(place, (Opaque("function_call_output", Json.of(item)),), by="program", group=number)
+        else:
+            recorder.result(place, call_id, found.pop("content"), group=number, **found)
+
+    def _more_tools(self, item: Item, place: str) -> None:
+        """Tools that were added in the middle of the conversation."""
+        given = item.get("tools")
+        if item.get("role") != "developer" or not isinstance(given, list):
+            self.recorder.finding("unknown_block", "additional tools that no developer added", place)
+            self.recorder.leftover(place, "additional tools of another role", item)
+            return
+        self.tools = (*self.tools, *map(tool, given))
+        self.recorder.add(
+            ToolsDeclared(
+                fact_id=place, seq=self.recorder.next_seq(), source="import", tools=self.tools, api=wire.API,
+                raw=Json.of(item),
+            )
+        )  # fmt: skip
+
+
+def _half_arguments(item: Item) -> str | None:
+    """Arguments that are the beginning of a JSON text, in an item that does not say how it ended."""
+    given = item.get("arguments")
+    if items.kind(item) != "function_call" or item.get("status") == "completed" or not isinstance(given, str):
+        return None
+    return "input_incomplete" if given.strip() and not Json(given).valid and begins_json(given) else None
+
+
+def _whole_but_broken(part: Part) -> bool:
+    """Arguments that arrived whole, as their item says, and are no JSON."""
+    return part.kind == "tool_call" and bool(part.arguments.text.strip()) and not part.arguments.valid
+
+
+__all__ = ["INPUT_TEXT", "read", "sniff", "tool"]
