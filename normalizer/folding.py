@@ -17,7 +17,7 @@ from normalizer.frozen import maker
 from normalizer.outcomes import NOT_RECORDED, Outcome, conflicts, decide
 from normalizer.pausing import collector_paused
 from normalizer.reading import Finding
-from normalizer.transcript import Call, Entry, ServerCall, Transcript, Turn
+from normalizer.transcript import Call, Entry, ServerCall, Transcript, Turn, TurnStatus
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -153,6 +153,7 @@ class _Folding:
         anchored = False
         rising = True
         last = -1
+        fact: Any
         for fact in facts:
             if fact.fact_id in index:
                 continue
@@ -465,7 +466,7 @@ def _turn(turn_id: str, facts: Sequence[Any]) -> Turn:
     asked = next((f for f in facts if f.kind == "turn_cancel_requested"), None)
     lost = any(f.kind == "run_lost" for f in facts)
     gated = any(f.kind == "turn_opened" and f.gated for f in facts)
-    status = ended.status if ended else "cancelling" if asked else "running"
+    status: TurnStatus = ended.status if ended else "cancelling" if asked else "running"
     marks = {
         *(("over",) if ended or lost else ()),
         *(("cancelling",) if asked else ()),

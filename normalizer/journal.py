@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import time
 import uuid
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -60,7 +62,9 @@ def open_journal(
     """
     try:
         engine = import_module("normalizer.journal_engine")
-        return Journal(engine.Database(engine.located(where), read_only=read_only, patience=patience), now, new_id)
+        return Journal(
+            engine.Database(engine.located(where), read_only=read_only, patience=patience), now, new_id
+        )
     except ModuleNotFoundError as missing:
         extra = "postgresql" if (missing.name or "").startswith("psycopg") else "journal"
         raise JournalError(
@@ -73,7 +77,9 @@ def open_journal(
 async def open_async_journal(where: str | os.PathLike[str], **options: Any) -> AsyncJournal:
     """As `open_journal`, for asyncio and Trio: the same methods, none of which blocks the event loop."""
     try:
-        opened: AsyncJournal = await import_module("normalizer.journal_async").open_in_thread(where, **options)
+        opened: AsyncJournal = await import_module("normalizer.journal_async").open_in_thread(
+            where, **options
+        )
     except ModuleNotFoundError as missing:
         raise JournalError(
             f"an async journal needs {missing.name!r}, which is not installed;"
@@ -132,24 +138,20 @@ class Journal:
             self._check_gate_is_kept(conversation, new)
         cut = next((fact.fact_id for fact in new if fact.kind == "reply_cut"), None)
         if fragments and cut is None:
-            raise JournalError("fragments belong to a reply_cut, and none of the facts is one", reason="no_reply_cut")
+            raise JournalError(
+                "fragments belong to a reply_cut, and none of the facts is one", reason="no_reply_cut"
+            )
 
-        def add_all(locked: Locked) -> tuple[Fact, ...]:
-            recorded = locked.add(new, locked.last - len(new) + 1)
-            if cut is not None and fragments:
-                locked.add_fragments(cut, fragments)
-            return recorded
-
-        def add_unknown(locked: Locked) -> tuple[Fact, ...]:
-            recorded = _add_unknown(locked, new)
+        def add(locked: Locked, *, all_new: bool) -> tuple[Fact, ...]:
+            recorded = locked.add(new, locked.last - len(new) + 1) if all_new else _add_unknown(locked, new)
             if cut is not None and fragments:
                 locked.add_fragments(cut, fragments)
             return recorded
 
         try:
-            return self._locked(conversation, add_all, count=len(new))
-        except self._store.Known:
-            return self._locked(conversation, add_unknown)
+            return self._locked(conversation, partial(add, all_new=True), count=len(new))
+        except self._store.Known:  # so look which are there; the usual case need not
+            return self._locked(conversation, partial(add, all_new=False))
 
     def facts(self, conversation: str, after: int = 0, *, limit: int | None = None) -> tuple[Fact, ...]:
         """The facts of a conversation in order, those behind the number `after`; none where it is not known."""
@@ -167,8 +169,7 @@ class Journal:
         """Delete a conversation with everything that belongs to it; whether there was one. A single fact stays."""
 
         def forget(connection: Connection) -> bool:
-            self._store.lock(connection, conversation, self._now())
-            known = bool(self._store.facts(connection, conversation, 0, 1))
+            known: bool = self._store.lock(connection, conversation, self._now()).last > 0
             self._store.forget(connection, conversation)
             return known
 
@@ -246,7 +247,9 @@ class Journal:
             if known is not None:
                 return known
             if locked.run(run.run_id) is not None:
-                raise JournalError(f"run {run.run_id!r} ran a turn before; every run needs its own id", reason="run_exists")
+                raise JournalError(
+                    f"run {run.run_id!r} ran a turn before; every run needs its own id", reason="run_exists"
+                )
             locked.add_run(run)
             return locked.add([opened], locked.take(1))[0]
 
@@ -284,9 +287,9 @@ class Journal:
                 gate.made_by(asked, locked.known([reply]).get(reply), reply)
             turn, call = locked.gate(gate.turn_gate(turn_id)), locked.gate(gate.call_gate(call_id))
             known = gate.permit(asked, turn, call)
-            return known if known is not None else locked.add([asked], locked.last)[0]
+            return known if known is not None else locked.add([asked], locked.take(1))[0]
 
-        return self._decided(conversation, permit)  # type: ignore[return-value]
+        return self._locked(conversation, permit)  # type: ignore[return-value]
 
     def cancel_turn(
         self,
@@ -345,12 +348,16 @@ class Journal:
         def lose(locked: Locked) -> Fact | None:
             run = locked.run(run_id)
             if run is None:
-                raise JournalError(f"there is no run {run_id!r} in conversation {conversation!r}", reason="unknown_run")
+                raise JournalError(
+                    f"there is no run {run_id!r} in conversation {conversation!r}", reason="unknown_run"
+                )
             if run.state != "open":
                 turn = locked.gate(gate.turn_gate(run.turn_id))
                 return next((fact for fact in turn if fact.kind == "run_lost"), None)
             if if_expired and not run.expired(now):
-                raise JournalError(f"run {run_id!r} still holds its lease; it may be alive", reason="run_alive")
+                raise JournalError(
+                    f"run {run_id!r} still holds its lease; it may be alive", reason="run_alive"
+                )
             lost = RunLost(
                 fact_id=self._new_id(), at=self._store.stamp(now), source=source, turn_id=run.turn_id, run_id=run_id,
                 by=by, how=how,
@@ -358,3 +365,46 @@ class Journal:
             return locked.add([lost], locked.take(1))[0]
 
         return self._locked(conversation, lose)  # type: ignore[return-value]
+
+    # ------------------------------------------------------------ inside
+
+    def _locked(self, conversation: str, work: Callable[[Locked], T], count: int = 0) -> T:
+        """Do work under the conversation's lock, with `count` numbers taken at once."""
+
+        def run(connection: Connection) -> T:
+            return work(self._store.lock(connection, conversation, self._now(), count))
+
+        return self._database.write(run)
+
+    def _check_gate_is_kept(self, conversation: str, new: Sequence[Fact]) -> None:
+        """Only the gate permits: a permit that somebody else wrote could come after the turn was closed."""
+        forged = [f for f in new if f.kind == "start_permitted" or (f.kind == "turn_opened" and f.gated)]
+        if not forged:
+            return
+        known = self._locked(conversation, lambda locked: locked.known(fact.fact_id for fact in forged))
+        for fact in forged:
+            if fact.fact_id not in known:
+                asked = "permit_start" if fact.kind == "start_permitted" else "open_turn"
+                raise JournalError(
+                    f"{fact.kind} {fact.fact_id!r} was not recorded: only the launch gate writes it; call {asked},"
+                    " or pass imported=True for facts that another journal recorded",
+                    reason="gate_only",
+                )
+
+
+def _add_unknown(locked: Locked, facts: Sequence[Fact]) -> tuple[Fact, ...]:
+    """Record those that are not there yet; every one as it is recorded."""
+    known = locked.known(fact.fact_id for fact in facts)
+    unknown: dict[str, Fact] = {}
+    for fact in facts:
+        same = known.get(fact.fact_id) or unknown.setdefault(fact.fact_id, fact)
+        if replace(same, seq=fact.seq) != fact:
+            raise JournalError(
+                f"another fact of this conversation has the id {fact.fact_id!r} ({same.kind} {same.seq or 'beside it'});"
+                " give every fact an id of its own",
+                reason="fact_id_reused",
+            )
+    if unknown:
+        added = locked.add(tuple(unknown.values()), locked.take(len(unknown)))
+        known.update((fact.fact_id, fact) for fact in added)
+    return tuple(known[fact.fact_id] for fact in facts)

@@ -44,7 +44,11 @@ _ERRORS: Final = (
     ("SQLITE_LOCKED", "busy", "another process kept the database locked; try again"),
     ("SQLITE_NOTADB", "not_a_database", "the file is no SQLite database"),
     ("SQLITE_CORRUPT", "damaged", "the file is damaged; restore it from a copy"),
-    ("SQLITE_CANTOPEN", "cannot_open", "the file cannot be opened; does its folder exist, may this user use it?"),
+    (
+        "SQLITE_CANTOPEN",
+        "cannot_open",
+        "the file cannot be opened; does its folder exist, may this user use it?",
+    ),
     ("53", "full", "the server ran out of disk, memory or connections"),
     ("25006", "read_only", "the server, or this connection to it, is read-only"),
     ("42501", "read_only", "this user may not write the journal's tables"),
@@ -138,10 +142,16 @@ class Database:
         self._pid = os.getpid()
         # SQLite has one writer at a time: threads queue here, in order, instead of polling for the file's lock
         self._one_writer = threading.Lock() if self.sqlite else _NoLock()
+        # after the wait for a conversation's lock, every statement has to see what the one before it recorded
+        options: Any = (
+            {"connect_args": {"timeout": self._patience}}
+            if self.sqlite
+            else {"isolation_level": "READ COMMITTED"}
+        )
         self._engine = create_engine(
             _read_only(self.url) if self.sqlite and self.read_only else self.url,
-            connect_args={"timeout": self._patience} if self.sqlite else {},
             pool_timeout=self._patience,
+            **options,
         )
         event.listen(self._engine, "connect", self._on_connect)
         if self.sqlite:

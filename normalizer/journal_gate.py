@@ -107,7 +107,9 @@ def _opened(asked: StartPermitted, turn: Iterable[Fact]) -> None:
     """Its turn is one whose starts are all permitted here, and the asker is the turn's run."""
     opened = next((fact for fact in turn if fact.kind == "turn_opened"), None)
     if opened is None:
-        raise StartRefused(_said(asked, f"there is no turn {asked.turn_id!r}; open it first"), reason="unknown_turn")
+        raise StartRefused(
+            _said(asked, f"there is no turn {asked.turn_id!r}; open it first"), reason="unknown_turn"
+        )
     if not opened.gated:
         raise StartRefused(
             _said(asked, f"turn {asked.turn_id!r} was not opened by a journal; open a turn of its own"),
@@ -122,6 +124,18 @@ def _opened(asked: StartPermitted, turn: Iterable[Fact]) -> None:
 
 def _said(asked: StartPermitted, why: str) -> str:
     return f"call {asked.call_id!r} was not started: {why}"
+
+
+def made_by(asked: StartPermitted, reply: Fact | None, named: str) -> None:
+    """Refuse a call of another turn: there it may be over, and told so."""
+    if reply is None or reply.kind not in ("model_replied", "reply_cut") or reply.turn_id != asked.turn_id:
+        raise StartRefused(
+            _said(
+                asked,
+                f"reply {named!r} is none of turn {asked.turn_id!r}; start a call in the turn that made it",
+            ),
+            reason="unknown_call",
+        )
 
 
 def cancel(asked: TurnCancelRequested, turn: Iterable[Fact]) -> tuple[bool, Fact | None]:
@@ -144,7 +158,8 @@ def open_turn(asked: TurnOpened, turn: Sequence[Fact], running: str | None) -> F
             return fact
     if turn:
         raise JournalError(
-            f"turn {asked.turn_id!r} was opened before; every turn needs an id of its own", reason="turn_exists"
+            f"turn {asked.turn_id!r} was opened before; every turn needs an id of its own",
+            reason="turn_exists",
         )
     if running is not None:
         raise JournalError(

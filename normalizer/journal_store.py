@@ -20,7 +20,7 @@ from sqlalchemy.exc import IntegrityError
 from normalizer.errors import JournalError
 from normalizer.facts import FACT, FACTS
 from normalizer.journal_gate import gate_of
-from normalizer.journal_runs import ProcessId, Run
+from normalizer.journal_runs import ProcessId, Run, this_process
 from normalizer.journal_schema import CONVERSATIONS, FRAGMENTS, RUNS
 from normalizer.journal_schema import FACTS as ROWS
 from normalizer.reading import Fragment
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Connection
 
-    from normalizer.facts import Fact
+    from normalizer.facts import Fact, TurnOpened
 
 FRAGMENT: Final = TypeAdapter(Fragment)
 _CHUNK: Final = 500  # how many values one statement compares with; databases bound it
@@ -38,12 +38,13 @@ _NO_LIMIT: Final = 2**62
 _CLOSES: Final = {"turn_ended": "ended", "run_lost": "lost"}
 
 
-
 def _taking(new: Any) -> Any:
     """Take numbers: create the conversation's row or raise its last number, and lock it either way."""
     row = new(CONVERSATIONS).values(id=bindparam("conversation"), last_seq=bindparam("count"))
     raised = {"last_seq": CONVERSATIONS.c.last_seq + row.excluded.last_seq}
-    return row.on_conflict_do_update(index_elements=[CONVERSATIONS.c.id], set_=raised).returning(CONVERSATIONS.c.last_seq)
+    return row.on_conflict_do_update(index_elements=[CONVERSATIONS.c.id], set_=raised).returning(
+        CONVERSATIONS.c.last_seq
+    )
 
 
 _TAKE: Final = {"sqlite": _taking(sqlite.insert), "postgresql": _taking(postgresql.insert)}
@@ -81,7 +82,9 @@ class Locked:
         """Record facts under the numbers from `first` on, which were taken before."""
         numbered = tuple(_numbered(fact, seq) for seq, fact in enumerate(facts, start=first))
         try:
-            self.connection.execute(_INSERT, [_row(self.conversation, fact, self.recorded_at) for fact in numbered])
+            self.connection.execute(
+                _INSERT, [_row(self.conversation, fact, self.recorded_at) for fact in numbered]
+            )
         except IntegrityError as error:
             raise Known from error
         for fact in numbered:
@@ -197,8 +200,17 @@ def fragments(connection: Connection, conversation: str) -> tuple[Fragment, ...]
 def runs(connection: Connection, conversation: str | None) -> tuple[Run, ...]:
     """The runs of one conversation, or those of all that are open."""
     which = RUNS.c.state == "open" if conversation is None else RUNS.c.conversation == conversation
-    found = connection.execute(select(RUNS).where(which).order_by(RUNS.c.conversation, RUNS.c.started, RUNS.c.run_id))
+    found = connection.execute(
+        select(RUNS).where(which).order_by(RUNS.c.conversation, RUNS.c.started, RUNS.c.run_id)
+    )
     return tuple(map(_run, found))
+
+
+def run_of(opened: TurnOpened, conversation: str, process: ProcessId | None, until: datetime | None) -> Run:
+    """The run of a turn that opens, by default in this process."""
+    return Run(
+        conversation, opened.run_id or "", opened.turn_id or "", process or this_process(), until, "open"
+    )
 
 
 def extend_lease(connection: Connection, conversation: str, run_id: str, until: datetime) -> bool:

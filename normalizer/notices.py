@@ -179,4 +179,5 @@ def read_back(text: str, subject: str | None) -> ReadBack | None:
     owner = call_id if form else subject
     if found[1] != seal(owner or "", above):
         return None
-    return ReadBack(kind, rest, form or "notice", call_id)
+    shape: Form = "late" if form == "late" else "told" if form == "told" else "notice"
+    return ReadBack(kind, rest, shape, call_id)

@@ -8,7 +8,7 @@ says that nothing was started. Facts that contradict each other are conflicts; n
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -127,7 +127,7 @@ def mark(fact: CallFact) -> str | None:
     return None if fact.kind in _SILENT else fact.kind
 
 
-def decide(facts: Sequence[CallFact], turn: Turn | None, *, valid_arguments: bool = True) -> Outcome:
+def decide(facts: Sequence[Any], turn: Turn | None, *, valid_arguments: bool = True) -> Outcome:
     """The outcome of a call with these facts, in order of `seq`, in this turn (None: no turn is recorded)."""
     if len(facts) == 1 and facts[0].kind == "call_completed":  # the usual case, and the table's first row
         return _COMPLETED[facts[0].is_error]
@@ -148,7 +148,7 @@ def decide(facts: Sequence[CallFact], turn: Turn | None, *, valid_arguments: boo
     return _with_details(row, facts)
 
 
-def _newest_word(facts: Sequence[CallFact], marks: set[str]) -> CallFact | None:
+def _newest_word(facts: Sequence[Any], marks: set[str]) -> Any:
     """The newest statement of an operator or a query; one that nothing started never counts against output."""
     words = [
         fact
@@ -160,10 +160,10 @@ def _newest_word(facts: Sequence[CallFact], marks: set[str]) -> CallFact | None:
     return max(words, key=lambda fact: fact.seq) if words else None
 
 
-def _with_details(row: Row, facts: Sequence[CallFact]) -> Outcome:
+def _with_details(row: Row, facts: Sequence[Any]) -> Outcome:
     """The row's outcome with what the facts behind it say: error flag, who and why."""
     if row.outcome == "completed":
-        return _COMPLETED[next(f.is_error for f in facts if mark(f) == "call_completed")]  # type: ignore[union-attr]
+        return _COMPLETED[next(f.is_error for f in facts if mark(f) == "call_completed")]
     wanted = {
         "terminated": ("call_terminated",),
         "denied": ("approval_denied",),
@@ -185,8 +185,8 @@ def conflicts(call_id: str, facts: Sequence[CallFact], turn: Turn | None) -> tup
         return ()
     by_mark: dict[str, list[CallFact]] = {}
     for fact in facts:
-        if found := mark(fact):
-            by_mark.setdefault(found, []).append(fact)
+        if seen := mark(fact):
+            by_mark.setdefault(seen, []).append(fact)
     started = [f for m in ("start_permitted", "output_observed", "call_completed", "call_terminated", "contact_lost")
                for f in by_mark.get(m, ())]  # fmt: skip
     found = [*_against_a_start(call_id, by_mark, started), *_differing_ends(call_id, by_mark)]

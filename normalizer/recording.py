@@ -162,6 +162,7 @@ class Recorder:
         self.step += 1
         self.talk_since_reply = False
         missing = Json._missing  # noqa: SLF001
+        part: Any
         for part in parts:
             if part.kind == "tool_call" and part.arguments._value is missing:  # noqa: SLF001
                 parts = self._without_fragments(place, parts, more.get("stop_reason"), cut=cut)
@@ -188,7 +189,7 @@ class Recorder:
         more.setdefault("api", self.api)
         make = ReplyCut if cut else make_reply
         self.facts.append(
-            make(fact_id=place, seq=self.seq, source=self.source, turn_id=self.turn, parts=parts, **more)  # type: ignore[arg-type]
+            make(fact_id=place, seq=self.seq, source=self.source, turn_id=self.turn, parts=parts, **more)
         )
         if self._early:
             self._pair_early(fresh)

@@ -18,13 +18,13 @@ from normalizer.facts import FACT, load_lines
 from normalizer.folding import fold
 from normalizer.pausing import collector_paused
 from normalizer.projection import Adjustment, Options, Projection
-from normalizer.reading import Reading
+from normalizer.reading import Finding, Leftover, Reading
 from normalizer.rules import judge, rejects
 
 if TYPE_CHECKING:
     from normalizer.facts import Fact
     from normalizer.provider import Assembler, Provider
-    from normalizer.reading import Finding, Fragment, Leftover
+    from normalizer.reading import Fragment
     from normalizer.rules import Violation
     from normalizer.shapes import ReportDict
     from normalizer.transcript import Transcript
@@ -52,7 +52,7 @@ def read(source: Source, *, format: str = "auto", origin: Mapping[str, Any] | No
     model = known.get("model")
     if model:
         facts = tuple(
-            replace(fact, model=model) if fact.kind in ("model_replied", "reply_cut") and fact.model is None else fact  # type: ignore[union-attr]
+            replace(fact, model=model) if fact.kind in ("model_replied", "reply_cut") and fact.model is None else fact
             for fact in reading.facts
         )
         reading = replace(reading, facts=facts)
@@ -126,10 +126,10 @@ def _lines(data: bytes) -> cleaning.Cleaned | None:
         if found is None or not (isinstance(found.value, dict) and "role" in found.value):
             if number == 1:
                 return None
-            place = cleaning.Finding("bad_line", "the line is no message", line=number)
+            place = Finding("bad_line", "the line is no message", line=number)
             result.findings.append(place)
             text = line.decode("utf-8", "replace")
-            result.leftovers.append(cleaning.Leftover("a line that is no message", text, line=number))
+            result.leftovers.append(Leftover("a line that is no message", text, line=number))
             continue
         result.value.append(found.value)
         result.findings.extend(found.findings)
@@ -331,7 +331,7 @@ def received_types(transcript: Transcript, target: str) -> tuple[str, ...]:
 def _home(reading: Reading, transcript: Transcript) -> str:
     if reading.home is not None:
         return reading.home
-    api = next((e.fact.api for e in reversed(transcript.entries) if e.kind == "reply" and e.fact.api), None)  # type: ignore[union-attr]
+    api = next((e.fact.api for e in reversed(transcript.entries) if e.kind == "reply" and e.fact.api), None)
     if api is None:
         raise CannotProject("the input does not say which API it is for; name one with to=", reason="no_target")
     return str(api)
@@ -349,7 +349,7 @@ def host_facts(given: Iterable[Fact | Mapping[str, Any]], read_facts: Sequence[F
         part.id: fact.turn_id
         for fact in read_facts
         if fact.kind in ("model_replied", "reply_cut")
-        for part in fact.parts  # type: ignore[union-attr]
+        for part in fact.parts
         if part.kind == "tool_call"
     }
     seq = max((fact.seq for fact in read_facts), default=0)

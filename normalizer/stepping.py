@@ -16,7 +16,7 @@ from normalizer import canonical
 from normalizer.folding import EVERYTHING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
 
     from normalizer.facts import News
     from normalizer.projection import Adjustment
@@ -54,10 +54,10 @@ class Rendered(Generic[F]):
 
     messages: list[dict[str, Any]]
     flow: F
-    adjustments: Sequence[Adjustment] = ()
-    told: Sequence[tuple[str, str, str | None, str]] = ()
-    news: Sequence[News] = ()
-    choices: Sequence[tuple[str, str, str | None]] = ()
+    adjustments: list[Adjustment] = field(default_factory=list)
+    told: list[tuple[str, str, str | None, str]] = field(default_factory=list)
+    news: list[News] = field(default_factory=list)
+    choices: list[tuple[str, str, str | None]] = field(default_factory=list)
     open: bool = False
     asks: bool = False
     blocks: list[bytes] | None = None

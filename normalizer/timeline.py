@@ -94,7 +94,7 @@ def _entry_lines(entry: Entry, transcript: Transcript) -> Iterator[Text]:
     if model:
         head.append(f" {excerpt(model)}", style="dim")
     if entry.kind == "tools":
-        head.append(" " + excerpt(", ".join(tool.name for tool in entry.fact.tools), _WORDS))  # type: ignore[union-attr]
+        head.append(" " + excerpt(", ".join(tool.name for tool in entry.fact.tools), _WORDS))
     yield head
     keys = iter(entry.calls)
     for part in entry.parts:

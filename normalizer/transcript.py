@@ -11,7 +11,7 @@ from normalizer.placeholders import PLACEHOLDER
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from normalizer.facts import CallFact, ConversationFact, Fact, OutcomeAttested, RequestSent
+    from normalizer.facts import CallFact, Fact, RequestSent
     from normalizer.outcomes import Conflict, Outcome
     from normalizer.parts import Part, ResultPart, ServerToolCall, ServerToolResult, ToolCall
     from normalizer.reading import Finding
@@ -47,7 +47,7 @@ class Entry:
     """
 
     kind: EntryKind
-    fact: ConversationFact | OutcomeAttested
+    fact: Any  # a ConversationFact or OutcomeAttested; which, `kind` says
     parts: tuple[Part, ...] = ()
     calls: tuple[str | None, ...] = ()
 

@@ -95,7 +95,11 @@ class Family:
         return False
 
     def send(self, force: Force, members: Iterable[psutil.Process]) -> None:
-        """Make these members stop."""
+        """Tell the group and all these members to stop."""
+        raise NotImplementedError
+
+    def send_each(self, force: Force, members: Iterable[psutil.Process]) -> None:
+        """Tell these members alone."""
         raise NotImplementedError
 
     def _in_group(self, process: psutil.Process) -> bool:
@@ -133,9 +137,13 @@ class PosixFamily(Family):
         if any(self._in_group(process) for process in self._known.values()):
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(self.leader, number)
-        for process in outside:
+        self.send_each(force, outside)
+
+    def send_each(self, force: Force, members: Iterable[psutil.Process]) -> None:
+        """One by one."""
+        for process in members:
             with suppress(psutil.Error):
-                process.send_signal(number)
+                process.send_signal(getattr(signal, self._SIGNALS[force]))
 
     def deaf_to(self, force: Force) -> bool:
         """Read from `/proc`, so on Linux only."""

@@ -9,33 +9,23 @@ when the command is gone; processes that are not are its residue. A time limit i
 from __future__ import annotations
 
 import os
-import signal
-from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, TypeAlias
+from subprocess import DEVNULL, PIPE
+from typing import TYPE_CHECKING, Final
 
 import anyio
-import anyio.to_thread
-from anyio.abc import CancelScope
 
-from normalizer.execution.capture import Capture
-from normalizer.execution.contract import INTERRUPTED, Control, Finished, Reporter, Stopped, Unknown
-from normalizer.execution.families import described, family, marked, spawning
+from normalizer.execution.contract import Control, Finished, Reporter
+from normalizer.execution.families import family, marked, spawning
+from normalizer.execution.winding import Running
 from normalizer.text import excerpt
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping, Sequence
-    from subprocess import DEVNULL, PIPE
+    from collections.abc import Mapping, Sequence
 
-    from anyio.abc import ByteReceiveStream, Process
+    from anyio.abc import Process
 
-    from normalizer.execution.contract import CancelRequest, End, Permit, Report
-    from normalizer.execution.families import Family, Force
-
-PIPES: Final = ("stdout", "stderr")
-_CHUNK: Final = 65_536
-_LOOK: Final = 0.25  # seconds between two looks at all processes while a stop goes on
-_NAP: Final = 0.02
+    from normalizer.execution.contract import End, Permit, Report
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +35,7 @@ class Limits:
     `time` is how long it may run; None: as long as it likes. A stop interrupts first, terminates after `interrupt`
     seconds and kills after `terminate` more; a zero leaves that step out. `kill` is the wait for the killed to be gone,
     `pipes` the wait for the streams behind the command's end. Of each stream the first `head` and the last `tail`
-    bytes are kept. Running output is told at most every `tell` seconds; the pause doubles each time, up to 30 s.
+    bytes are kept. Output is told while it runs, the head only, with pauses from `tell` seconds up to 30.
     """
 
     time: float | None = None
@@ -58,38 +48,41 @@ class Limits:
     tell: float = 0.25
 
 
+DEFAULTS: Final = Limits()
+
+
 @dataclass(frozen=True, slots=True)
 class LocalCommand:
     """A program with its arguments, or one text for the system's shell.
 
-    `environment` is what the program gets, None: that of this process. `stdin` is written to its input, which is empty
-    otherwise.
+    `environment` is what the program gets, None: that of this process. `stdin` is written to its input, which is
+    empty otherwise.
     """
 
     command: Sequence[str] | str
     directory: str | os.PathLike[str] | None = None
     environment: Mapping[str, str] | None = None
-    stdin: bytes = b""
-    limits: Limits = field(default_factory=Limits)
+    stdin: bytes = field(default=b"", repr=False)
+    limits: Limits = DEFAULTS
 
     async def run(self, permit: Permit, report: Report, control: Control | None = None) -> End:
         """Start it and see it to its end."""
-        reporter, control = Reporter(permit, report, "local"), control or Control()
+        reporter = Reporter(permit, report, "local")
         with anyio.CancelScope(shield=True):  # a start that is broken off would leave a process behind
             try:
                 process = await self._start(permit)
             except (OSError, ValueError) as error:
-                end = _not_started(error)
-                await reporter.end(end)
+                refused = Finished(content=_refusal(error), is_error=True, started=False)
+                await reporter.end(refused)
                 reporter.check()
-                return end
-        end = await _Execution(process, family(process.pid, permit.mark), self, reporter, control).run()
+                return refused
+            relatives = family(process.pid, permit.mark)
+        running = Running(process, relatives, self.limits, reporter, control or Control())
+        end = await running.see_to_its_end(self.stdin)
         reporter.check()
         return end
 
     async def _start(self, permit: Permit) -> Process:
-        from subprocess import DEVNULL, PIPE  # noqa: PLC0415
-
         environment = os.environ if self.environment is None else self.environment
         return await anyio.open_process(
             self.command,
@@ -102,6 +95,5 @@ class LocalCommand:
         )
 
 
-def _not_started(error: OSError | ValueError) -> Finished:
-    text = excerpt(str(error), 300)
-    return Finished(content=f"The program was not started: {text}", is_error=True, started=False)
+def _refusal(error: OSError | ValueError) -> str:
+    return f"The program was not started: {excerpt(str(error), 300)}"

@@ -56,7 +56,11 @@ if sys.platform == "win32":  # pragma: no cover - no test here runs Windows
                 return
             with suppress(pywintypes.error):
                 win32job.TerminateJobObject(self._job, 1)
-            for process in members:
+            self.send_each(force, members)
+
+        def send_each(self, force: Force, members: Iterable[psutil.Process]) -> None:
+            """Killed; there is no polite way to one process alone."""
+            for process in members if force != "interrupt" else ():
                 with suppress(psutil.Error):
                     process.kill()
 

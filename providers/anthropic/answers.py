@@ -187,7 +187,7 @@ def _recorded(
             _trimmed(rendered, call, fact, raw)
             out.changed = True
     else:
-        content = fact.content  # type: ignore[union-attr]
+        content: Any = fact.content  # type: ignore[union-attr]
         block = {"type": "tool_result", "tool_use_id": wire_id}
         block["content"] = content if isinstance(content, str) else [_block(part) for part in content]
         if failed:
@@ -309,8 +309,6 @@ def _fitting(
     if len(kept) == len(given) and all(a is b for a, b in zip(kept, given, strict=True)) and kept:
         return block
     out.changed = True
-    if any(b is inner for inner in kept for b in ()):
-        return block
     return {**block, "content": kept or ""}
 
 
@@ -355,6 +353,7 @@ def content_text(call: Call) -> str | None:
 def user_blocks(renderer: Renderer, entry: Entry, out: Out) -> list[dict[str, Any]]:
     """The blocks of a user message: blank text and what has no place on the user's side are left out."""
     blocks: list[dict[str, Any]] = []
+    part: Any
     for part in entry.parts:
         kind = part.kind
         if kind == "text":

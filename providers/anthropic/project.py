@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from normalizer import canonical
 from normalizer.chains import Chain, chain_of, state
 from normalizer.errors import CannotProject, OpenCalls
-from normalizer.facts import Choice, Digest, Told
+from normalizer.facts import Choice, Digest, News, Told
 from normalizer.identity import hashed, mapped
 from normalizer.projection import Adjustment, Options, Projection, Sending
 from normalizer.providers.anthropic import marks, top, wire
@@ -190,7 +190,8 @@ def _sending(
     """What a record of this projection's sending has to say beyond its base."""
     known = chain.told
     told: list[Told] = []
-    news, choices = [], []
+    news: list[News] = []
+    choices: list[Choice] = []
     for step in _unsent(rendering, chain):
         for key, kind, text, name in step.told:
             if key not in known:

@@ -64,6 +64,7 @@ class Out:
     container: str | None = None
 
 
+_NONE: Final[list[Any]] = []  # for steps that report nothing; never appended to
 _USER_SIDE: Final = frozenset({"user", "steering", "summary", "news"})
 _SYSTEM_SIDE: Final = frozenset({"instructions", "tools"})
 
@@ -97,7 +98,7 @@ class Renderer:
         if self.usual and not step.last and flow.started and not flow.held and not flow.waiting:
             messages, told = self._usual(step)
             if messages is not None:
-                return Rendered(messages, flow if flow.after_user else replace(flow, after_user=True), (), told)
+                return Rendered(messages, flow if flow.after_user else replace(flow, after_user=True), _NONE, told, _NONE, _NONE)
         out = Out([], [], [], [], [], flow.held, set())
         if step.reply is not None:
             replies.render(self, step, flow, before, out)
@@ -141,6 +142,7 @@ class Renderer:
         ids, calls, keys = self.ids, self.calls, iter(reply.calls)
         group: int | None = None
         last = -1
+        part: Any
         for part in reply.parts:
             kind = part.kind
             if part.raw is not None:
@@ -325,8 +327,8 @@ class Renderer:
         fact = entry.fact
         if entry.kind == "news":
             text = notices.sealed(
-                f"{notices.MARK}{fact.outcome}] [late, call {self.ids[fact.call_id]}]\n{fact.notice}",  # type: ignore[union-attr]
-                self.ids[fact.call_id],  # type: ignore[union-attr]
+                f"{notices.MARK}{fact.outcome}] [late, call {self.ids[fact.call_id]}]\n{fact.notice}",
+                self.ids[fact.call_id],
             )
             side.add([{"type": "text", "text": text}], fact.group)
             return

@@ -36,6 +36,7 @@ def render(renderer: Renderer, step: Step, flow: Flow, before: Rendering[Any], o
     pieces: list[Piece] = []
     simple = True
     keys_of = iter(entry.calls)
+    part: Any
     for part in entry.parts:
         kind = part.kind
         if kind == "text":
@@ -172,7 +173,7 @@ def _choose(
     renderer: Renderer, step: Step, flow: Flow, before: Rendering[Any], entry: Entry, pieces: list[Piece], out: Out
 ) -> None:
     """Decide about reasoning, server calls, uploads and blocks of other kinds."""
-    own = entry.fact.api in (None, wire.API)  # type: ignore[union-attr]
+    own = entry.fact.api in (None, wire.API)
     border = _last_fallback(pieces)
     for at, piece in enumerate(pieces):
         part = piece.part

@@ -28,7 +28,7 @@ def choose(
     """Give server calls and their results blocks, or leave them out; inner calls of left-out code go with it."""
     held: set[str] = set()
     gone: set[str | None] = set()
-    results = {p.key: p for p in pieces if p.part.kind == "server_tool_result" and p.key is not None}
+    results: dict[str | None, Piece] = {p.key: p for p in pieces if p.part.kind == "server_tool_result" and p.key is not None}
     for at, piece in enumerate(pieces):
         if piece.part.kind != "server_tool_call":
             continue

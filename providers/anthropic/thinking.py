@@ -88,7 +88,7 @@ def _prefix_holds(renderer: Renderer, step: Step, flow: Flow, before: Rendering[
     if sent is None:
         return flow.intact and head.recorded and not head.adjustments and not renderer.chain.sent
     digest = sent.digest
-    return (
+    return bool(
         digest.instructions == head.instructions_digest
         and digest.tools == head.tools_digest
         and before.digest(step.index) == (digest.count, digest.blocks)

@@ -96,11 +96,11 @@ def _instructions(top: Top, entries: list[Entry], said: int | None, row: Model) 
             above = [entry]
     said_none = not any(entry.parts for entry in above)
     if said_none:
-        if any(entry.fact.raw is None for entry in above):  # type: ignore[union-attr]
+        if any(entry.fact.raw is None for entry in above):
             top.system = []  # an empty list was sent
         return
     above = [entry for entry in above if entry.parts]
-    if len(above) == 1 and above[0].fact.string:  # type: ignore[union-attr]
+    if len(above) == 1 and above[0].fact.string:
         text = above[0].parts[0].text  # type: ignore[union-attr]
         top.system = text if text.strip() or not text else None
         return
@@ -161,15 +161,15 @@ def _tools(top: Top, entries: list[Entry], said: int | None, row: Model, used: l
     elif used:
         _rename(top, used)
     top.marks += marks.count(tools)
-    top.tools = tools if tools or any(e.fact.api is not None for e in first) else None  # type: ignore[union-attr]
+    top.tools = tools if tools or any(e.fact.api is not None for e in first) else None
 
 
 def _declared(top: Top, entry: Entry) -> list[Any]:
     """The tools of one declaration in this API's form, each name once."""
     tools: list[Any] = []
     seen: set[str] = set()
-    own = entry.fact.api == wire.API  # type: ignore[union-attr]
-    for tool in entry.fact.tools:  # type: ignore[union-attr]
+    own = entry.fact.api == wire.API
+    for tool in entry.fact.tools:
         made = _tool(top, entry, tool, own=own)
         if made is None:
             continue
@@ -249,8 +249,8 @@ def _closed(schema: Any) -> bool:
 
 def _changes(top: Top, tools: list[Any], later: list[Entry]) -> dict[str, list[dict[str, Any]]] | None:
     """The blocks that tell each later declaration; None where a change cannot be told that way."""
-    defined = {tool.get("name"): tool for tool in tools if isinstance(tool, dict) and tool.get("name")}
-    offered = dict(defined)
+    defined: dict[str, Any] = {tool["name"]: tool for tool in tools if isinstance(tool, dict) and tool.get("name")}
+    offered: dict[str, Any] = dict(defined)
     found: dict[str, list[dict[str, Any]]] = {}
     for entry in later:
         named: dict[str, Any] = {tool.get("name"): tool for tool in _declared(top, entry) if tool.get("name")}
@@ -267,7 +267,7 @@ def _changes(top: Top, tools: list[Any], later: list[Entry]) -> dict[str, list[d
                 defined[name] = tool
             elif name not in offered:
                 blocks.append({"type": "tool_addition", "tool": {"type": "tool_reference", "name": name}})
-        offered = named
+        offered = dict(named)
         if blocks:
             found[entry.fact.fact_id] = blocks
     return found

@@ -1,0 +1,95 @@
+"""Broken histories as users have them: the request, and the account of what was found and done.
+
+Each folder of `fixtures/cases` is named by its fault and holds one input; what comes of it is under `expected/`.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from syrupy.extensions.json import JSONSnapshotExtension
+
+import normalizer
+from normalizer.testing import assert_accepts
+
+if TYPE_CHECKING:
+    from syrupy.assertion import SnapshotAssertion
+    from syrupy.location import PyTestLocation
+
+CASES = Path(__file__).parent.parent / "fixtures" / "cases"
+NAMES = sorted(folder.name for folder in CASES.iterdir() if folder.is_dir())
+
+
+class Expected(JSONSnapshotExtension):
+    """`expected/request.json` beside the input of the case, keys in the order in which they are sent."""
+
+    @classmethod
+    def dirname(cls, *, test_location: PyTestLocation) -> str:
+        return str(CASES / test_location.item.callspec.params["name"] / "expected")  # type: ignore[attr-defined]
+
+    @classmethod
+    def get_snapshot_name(cls, *, test_location: PyTestLocation, index: Any = 0) -> str:
+        return test_location.methodname.removeprefix("test_")
+
+    @classmethod
+    def matches_test_location(cls, *, test_location: PyTestLocation, snapshot_location: str) -> bool:
+        name = cls.get_snapshot_name(test_location=test_location)
+        return Path(snapshot_location) == Path(cls.dirname(test_location=test_location)) / f"{name}.json"
+
+    def serialize(self, data: Any, **_: Any) -> str:
+        return json.dumps(data, indent=2, ensure_ascii=False) + "\n"
+
+
+@pytest.fixture
+def expected(snapshot: SnapshotAssertion) -> SnapshotAssertion:
+    return snapshot.use_extension(Expected)
+
+
+@pytest.fixture(scope="module", params=NAMES)
+def name(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture(scope="module")
+def repaired(name: str) -> normalizer.Repair:
+    (source,) = (CASES / name).glob("input.*")
+    return normalizer.repair(source)
+
+
+def test_request(repaired: normalizer.Repair, expected: SnapshotAssertion) -> None:
+    assert repaired.request == expected
+
+
+def test_adjustments(repaired: normalizer.Repair, expected: SnapshotAssertion) -> None:
+    assert [asdict(adjustment) for adjustment in repaired.adjustments] == expected
+
+
+def test_findings(repaired: normalizer.Repair, expected: SnapshotAssertion) -> None:
+    found = {
+        "findings": [asdict(finding) for finding in repaired.findings],
+        "leftovers": [asdict(leftover) for leftover in repaired.leftovers],
+        "fragments": [asdict(fragment) for fragment in repaired.fragments],
+    }
+    assert found == expected
+
+
+def test_outcomes(repaired: normalizer.Repair, expected: SnapshotAssertion) -> None:
+    transcript = repaired.transcript
+    told = {**transcript.calls, **transcript.server_calls}
+    assert {key: asdict(call.outcome) for key, call in told.items()} == expected
+
+
+def test_the_request_is_accepted_and_is_its_own_repair(name: str, repaired: normalizer.Repair) -> None:
+    received = normalizer.repairing.received_types(repaired.transcript, repaired.to)
+    assert_accepts(repaired.request, repaired.to, context={"history": True, "received_types": received})
+    again = normalizer.repair(copy.deepcopy(repaired.request), format=repaired.to)
+    assert json.dumps(again.request) == json.dumps(repaired.request)
+    if name.startswith("healthy"):
+        (source,) = (CASES / name).glob("input.*")
+        assert repaired.request == json.loads(source.read_bytes())
+        assert repaired.adjustments == ()
