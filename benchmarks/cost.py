@@ -35,26 +35,39 @@ COLD_LIMIT, WARM_LIMIT, GROWTH_LIMIT = 1.0, 0.02, 1.5
 
 def history(length: int) -> list[dict[str, Any]]:
     """A coding agent's messages: every twentieth step begins with words of a person."""
-    messages: list[dict[str, Any]] = [{"role": "user", "content": "Find out why the nightly build fails and mend it."}]
+    messages: list[dict[str, Any]] = [
+        {"role": "user", "content": "Find out why the nightly build fails and mend it."}
+    ]
     step = 0
     while len(messages) < length - 1:
         step += 1
-        call = {"command": f"grep -rn 'error {step}' /srv/app/logs --include='*.log' | head -40", "timeout": 30}
+        call = {
+            "command": f"grep -rn 'error {step}' /srv/app/logs --include='*.log' | head -40",
+            "timeout": 30,
+        }
         messages.append(
             {
                 "role": "assistant",
                 "content": [
-                    {"type": "text", "text": f"Step {step}: I look at the log lines around this error first."},
+                    {
+                        "type": "text",
+                        "text": f"Step {step}: I look at the log lines around this error first.",
+                    },
                     {"type": "tool_use", "id": f"toolu_{step:05}", "name": "run_command", "input": call},
                 ],
             }
         )
         output = "".join(f"{n:03} step={step} worker started, queue has items\n" for n in range(40))
         messages.append(
-            {"role": "user", "content": [{"type": "tool_result", "tool_use_id": f"toolu_{step:05}", "content": output}]}
+            {
+                "role": "user",
+                "content": [{"type": "tool_result", "tool_use_id": f"toolu_{step:05}", "content": output}],
+            }
         )
         if step % 20 == 0:
-            messages.append({"role": "assistant", "content": [{"type": "text", "text": "This part is done."}]})
+            messages.append(
+                {"role": "assistant", "content": [{"type": "text", "text": "This part is done."}]}
+            )
             messages.append({"role": "user", "content": "Good. Go on with the next one."})
     return messages[:length]
 
@@ -87,7 +100,9 @@ def client() -> anthropic.Anthropic:
         return httpx.Response(200, json=answer)
 
     transport = httpx.Client(transport=httpx.MockTransport(respond))
-    return anthropic.Anthropic(api_key="none", base_url="http://127.0.0.1", http_client=transport, max_retries=0)
+    return anthropic.Anthropic(
+        api_key="none", base_url="http://127.0.0.1", http_client=transport, max_retries=0
+    )
 
 
 def timed(work: Callable[[], object]) -> float:
@@ -105,7 +120,9 @@ def measure(length: int, rounds: int) -> dict[str, list[float]]:
     found: dict[str, list[float]] = {"SDK building": [], "cold": [], "repair": [], "warm": []}
 
     def cold() -> normalizer.Projection:
-        return normalizer.project(normalizer.fold(normalizer.read(request).facts), "anthropic", open_calls="unknown")
+        return normalizer.project(
+            normalizer.fold(normalizer.read(request).facts), "anthropic", open_calls="unknown"
+        )
 
     for _ in range(rounds):
         found["SDK building"].append(timed(lambda: sdk.messages.create(**request)))
@@ -146,7 +163,9 @@ def main() -> None:
     if len(warm) > 1:
         first, last = min(warm), max(warm)
         print(f"warm at {last} messages is {warm[last] / warm[first]:.2f} x warm at {first}")
-    print(f"limits: cold {COLD_LIMIT} x, warm {WARM_LIMIT} x at 2000 messages and {GROWTH_LIMIT} x its time at 200")
+    print(
+        f"limits: cold {COLD_LIMIT} x, warm {WARM_LIMIT} x at 2000 messages and {GROWTH_LIMIT} x its time at 200"
+    )
 
 
 if __name__ == "__main__":

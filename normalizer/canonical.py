@@ -50,7 +50,8 @@ def blocks(request: Mapping[str, Any]) -> Iterator[bytes]:
 
 def message_blocks(message: Mapping[str, Any], content: str = "content") -> Iterator[bytes]:
     """The blocks of one message with their role. A message that says more than role and content (or an item without
-    content) is one block, beside those of its content."""
+    content) is one block, beside those of its content.
+    """
     rest = {k: v for k, v in message.items() if k not in ("role", content)}
     role = message.get("role", "")
     if rest or content not in message:

@@ -21,8 +21,8 @@ State: TypeAlias = tuple[str, str | None, str | None]
 class Chain:
     """Everything that was sent to one target so far. `states` is the newest told state of each call.
 
-    `barred` is the `seq` before which no reasoning goes back, since a request with it was refused. `restarted` says that
-    the newest request was refused, so that the prefix begins anew.
+    `barred` is the `seq` before which no reasoning goes back, since a request with it was refused.
+    `restarted` says that the newest request was refused, so that the prefix begins anew.
     """
 
     base: RequestSent | None = None
@@ -78,8 +78,10 @@ def chain_of(
         for entry in transcript.entries[-2:] if before is not None
         if entry.fact.kind == "reply_cut" and entry.fact.refused
     } if before is not None else refusals(transcript)  # fmt: skip
-    if before is not None and before.seen == len(requests) and not (
-        before.base is not None and before.base.fact_id in refused
+    if (
+        before is not None
+        and before.seen == len(requests)
+        and not (before.base is not None and before.base.fact_id in refused)
     ):
         return before
     chain = before._copy() if before is not None else Chain()  # noqa: SLF001

@@ -57,7 +57,7 @@ def from_text(data: bytes) -> Cleaned:
 _PLAIN: Final = frozenset({int, float, bool, type(None)})
 
 
-class Unclean(Exception):  # noqa: N818 - a signal between a reader and its caller
+class Unclean(Exception):
     """A reader met a character that has to be replaced: the value must go through `clean` first."""
 
 
@@ -123,7 +123,9 @@ def _text(text: str, path: tuple[str | int, ...], result: Cleaned) -> str:
     result.findings.append(
         Finding("bad_unicode", "half a surrogate pair or NUL; it is read as U+FFFD", pointer=place, facts=())
     )
-    result.leftovers.append(Leftover("the text as it was, with bad characters", json.dumps(text), pointer=place))
+    result.leftovers.append(
+        Leftover("the text as it was, with bad characters", json.dumps(text), pointer=place)
+    )
     return _BAD.sub("\ufffd", text)
 
 
@@ -147,7 +149,9 @@ def _plain(value: Any, depth: int) -> Any:
         return {str(key): _plain(mapping[key], depth + 1) for key in mapping.keys()}  # noqa: SIM118
     if hasattr(value, "__iter__"):
         return [_plain(item, depth + 1) for item in value]
-    raise UnreadableInput(f"an object of type {type(value).__name__!r} is no JSON; pass parsed JSON or SDK objects")
+    raise UnreadableInput(
+        f"an object of type {type(value).__name__!r} is no JSON; pass parsed JSON or SDK objects"
+    )
 
 
 def _too_deep() -> UnreadableInput:

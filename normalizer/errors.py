@@ -1,14 +1,14 @@
 """What stops the library. A wrong input or request is a value (`Finding`, `Violation`), not an exception.
 
-    NormalizerError
-    ├── UnreadableInput     the file or payload holds nothing that can be read
-    ├── UnknownFormat       it can be read, but is no format or target that is known
-    ├── OpenCalls           a request was asked for while calls are pending
-    ├── CannotProject       no request can be made that is both accepted and true
-    ├── RuleViolations      a projection breaks a rule of its own target (a bug of this library)
-    ├── StartRefused        the launch gate said no
-    │   └── TurnClosed      because the turn is cancelled or over
-    └── JournalError        a fact could not be stored
+NormalizerError
+├── UnreadableInput     the file or payload holds nothing that can be read
+├── UnknownFormat       it can be read, but is no format or target that is known
+├── OpenCalls           a request was asked for while calls are pending
+├── CannotProject       no request can be made that is both accepted and true
+├── RuleViolations      a projection breaks a rule of its own target (a bug of this library)
+├── StartRefused        the launch gate said no
+│   └── TurnClosed      because the turn is cancelled or over
+└── JournalError        a fact could not be stored
 """
 
 from __future__ import annotations

@@ -118,7 +118,8 @@ class ModelReplied(Observation):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplyCut(Observation):
     """A reply that was cut off: the parts that were whole. Without parts and with `refused`, the request itself
-    was refused by the API. `error` is what was reported, shortened and redacted."""
+    was refused by the API. `error` is what was reported, shortened and redacted.
+    """
 
     kind: Literal["reply_cut"] = "reply_cut"
     parts: tuple[Part, ...] = ()

@@ -43,10 +43,28 @@ _SERVER_WAITS: Final = Outcome("pending", "waiting")
 
 class Kept:
     """What a fold keeps for the next one. Lists and indexes only grow and are shared; `size` and `touched_to` say how
-    much of them belongs to this transcript, so that an older one can still be folded onto (by a copy)."""
+    much of them belongs to this transcript, so that an older one can still be folded onto (by a copy).
+    """
 
-    __slots__ = ("facts", "index", "repeats", "size", "through", "touched", "touched_to", "turn_facts",
-                 "unanswered", "undecided", "pending", "waiting", "conflicts", "queued", "open_server", "cut", "notes")  # fmt: skip
+    __slots__ = (
+        "conflicts",
+        "cut",
+        "facts",
+        "index",
+        "notes",
+        "open_server",
+        "pending",
+        "queued",
+        "repeats",
+        "size",
+        "through",
+        "touched",
+        "touched_to",
+        "turn_facts",
+        "unanswered",
+        "undecided",
+        "waiting",
+    )  # fmt: skip
 
     def __init__(self) -> None:
         self.facts: list[Fact] = []
@@ -74,7 +92,9 @@ class Kept:
         new.facts = self.facts if owner else self.facts[: self.size]
         new.index = self.index if owner else {f.fact_id: n for n, f in enumerate(new.facts)}
         new.size = self.size
-        new.touched = self.touched if len(self.touched) == self.touched_to else self.touched[: self.touched_to]
+        new.touched = (
+            self.touched if len(self.touched) == self.touched_to else self.touched[: self.touched_to]
+        )
         new.touched_to = self.touched_to
         for name in ("repeats", "through", "turn_facts", "undecided", "waiting", "conflicts", "queued", "open_server",
                      "unanswered", "pending", "cut", "notes"):  # fmt: skip
@@ -82,7 +102,7 @@ class Kept:
         return new
 
 
-class _OutOfOrder(Exception):  # noqa: N818 - a signal inside this module
+class _OutOfOrder(Exception):
     """A fact belongs before something that is folded already."""
 
 
@@ -212,7 +232,9 @@ class _Folding:
     def reply(self, fact: Any) -> None:
         if fact.answers and fact.answers not in self.kept.through:
             self.kept.unanswered.add(fact.answers)
-        keys = tuple([self._part(fact, n, part) for n, part in enumerate(fact.parts) if part.kind in _WITH_KEY])
+        keys = tuple(
+            [self._part(fact, n, part) for n, part in enumerate(fact.parts) if part.kind in _WITH_KEY]
+        )
         if keys and fact.turn_id:
             self.kept.undecided.setdefault(fact.turn_id, ())
         self._append(_entry(kind="reply", fact=fact, parts=fact.parts, calls=keys))
@@ -239,15 +261,23 @@ class _Folding:
         if not key or key in self.calls or key in self.server_calls:
             if key and (twin := self._same_call(fact, part)):
                 self.kept.notes.append(
-                    Finding("duplicate_call", f"call {twin!r} stands twice in one reply", call_id=twin,
-                            facts=(fact.fact_id,))  # fmt: skip
+                    Finding(
+                        "duplicate_call",
+                        f"call {twin!r} stands twice in one reply",
+                        call_id=twin,
+                        facts=(fact.fact_id,),
+                    )  # fmt: skip
                 )
                 return None
             key = self._key(part.id, fact, number)
             if part.id:
                 self.kept.notes.append(
-                    Finding("duplicate_id", f"the id {part.id!r} is used by more than one call; this one is {key!r}",
-                            call_id=key, facts=(fact.fact_id,))  # fmt: skip
+                    Finding(
+                        "duplicate_id",
+                        f"the id {part.id!r} is used by more than one call; this one is {key!r}",
+                        call_id=key,
+                        facts=(fact.fact_id,),
+                    )  # fmt: skip
                 )
         self.calls[key] = _call(key, part, fact.fact_id, fact.turn_id, (), NOT_RECORDED)
         if key not in self.fresh:
@@ -256,7 +286,10 @@ class _Folding:
 
     def _same_call(self, fact: Any, part: ToolCall) -> str | None:
         """The call of the same reply with the same id, name and arguments."""
-        for key in (part.id, *(f"{part.id}#{n}" for n in range(2, self.kept.repeats.get(part.id or "", 1) + 1))):
+        for key in (
+            part.id,
+            *(f"{part.id}#{n}" for n in range(2, self.kept.repeats.get(part.id or "", 1) + 1)),
+        ):
             call = self.calls.get(key or "")
             if call and call.reply == fact.fact_id and call.part.name == part.name:
                 if call.part.arguments == part.arguments:
@@ -269,8 +302,12 @@ class _Folding:
             key = self._key(part.id, fact, number)
             if part.id:
                 self.kept.notes.append(
-                    Finding("duplicate_id", f"the id {part.id!r} is used by more than one call; this one is {key!r}",
-                            call_id=key, facts=(fact.fact_id,))  # fmt: skip
+                    Finding(
+                        "duplicate_id",
+                        f"the id {part.id!r} is used by more than one call; this one is {key!r}",
+                        call_id=key,
+                        facts=(fact.fact_id,),
+                    )  # fmt: skip
                 )
         self.server_calls[key] = ServerCall(key, part, fact.fact_id, NOT_RECORDED)
         self.kept.open_server[part.id or key] = key
@@ -280,8 +317,12 @@ class _Folding:
         key = self.kept.open_server.pop(part.call_id or "", None)
         if key is None:
             self.kept.notes.append(
-                Finding("orphan_result", f"a server tool's result names {part.call_id!r}, which no open call has",
-                        call_id=part.call_id, facts=(fact.fact_id,))  # fmt: skip
+                Finding(
+                    "orphan_result",
+                    f"a server tool's result names {part.call_id!r}, which no open call has",
+                    call_id=part.call_id,
+                    facts=(fact.fact_id,),
+                )  # fmt: skip
             )
             return None
         call = self.server_calls[key]
@@ -379,7 +420,9 @@ class _Folding:
             if call is None:
                 kept.waiting[key] = tuple(sorted((*kept.waiting.get(key, ()), *new), key=_by_seq))
                 continue
-            facts = (*call.facts, *kept.waiting.pop(key, ()), *new) if call.facts or kept.waiting else tuple(new)
+            facts = (
+                (*call.facts, *kept.waiting.pop(key, ()), *new) if call.facts or kept.waiting else tuple(new)
+            )
             if len(facts) > 1:
                 facts = tuple(sorted(facts, key=_by_seq))
             turn = turns.get(call.turn_id) if call.turn_id else None
@@ -406,7 +449,9 @@ class _Folding:
         """A call that the newest reply left paused waits at its server; other open ones are unknown."""
         if not self.kept.open_server:
             return
-        last = next((e.fact for e in chain(reversed(self.entries), reversed(self.base)) if e.kind == "reply"), None)
+        last = next(
+            (e.fact for e in chain(reversed(self.entries), reversed(self.base)) if e.kind == "reply"), None
+        )
         for key in self.kept.open_server.values():
             call = self.server_calls[key]
             turn = self.turns.get(getattr(last, "turn_id", None) or "")
@@ -430,8 +475,12 @@ class _Folding:
             *sorted(kept.notes, key=lambda n: (_seq_of(kept, n), n.message)),
             *(Finding("contradiction", c.message, call_id=c.call_id, facts=c.facts) for c in found),
             *(
-                Finding("unknown_call", f"a fact names the call {key!r}, which no reply has made", call_id=key,
-                        facts=tuple(f.fact_id for f in waiting))  # fmt: skip
+                Finding(
+                    "unknown_call",
+                    f"a fact names the call {key!r}, which no reply has made",
+                    call_id=key,
+                    facts=tuple(f.fact_id for f in waiting),
+                )  # fmt: skip
                 for key, waiting in sorted(kept.waiting.items())
             ),
         )
@@ -445,7 +494,9 @@ class _Folding:
             conflicts=found,
             findings=findings,
             requests=tuple(self.requests),
-            steering=tuple(k for k, q in sorted(kept.queued.items()) if q is not None and q.kind == "steering_queued"),
+            steering=tuple(
+                k for k, q in sorted(kept.queued.items()) if q is not None and q.kind == "steering_queued"
+            ),
             _kept=kept,
         )
 

@@ -35,7 +35,9 @@ def maker(cls: type[T]) -> Callable[..., T]:
         for field in fields(cls)  # type: ignore[arg-type]
         if field.default is not MISSING
     }
-    parameters = ", ".join(f"{n}=default_{n}" if f"default_{n}" in scope else n for n in _ordered(names, scope))
+    parameters = ", ".join(
+        f"{n}=default_{n}" if f"default_{n}" in scope else n for n in _ordered(names, scope)
+    )
     lines = [
         f"def make({parameters}):",
         "    made = new(twin)",

@@ -33,7 +33,11 @@ def mapped(wire_id: str, pattern: re.Pattern[str], taken: Container[str], *, lim
     if fits:
         for number in range(2, 10_000):
             candidate = f"{wire_id}_{number}"
-            if len(candidate) <= max(limit, len(wire_id) + 6) and candidate not in taken and pattern.fullmatch(candidate):
+            if (
+                len(candidate) <= max(limit, len(wire_id) + 6)
+                and candidate not in taken
+                and pattern.fullmatch(candidate)
+            ):
                 return candidate
     return hashed("call_", wire_id, taken)
 

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import time
 from functools import partial, wraps
-from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, Self, TypeVar, cast
 
 import anyio
 from anyio import CapacityLimiter, to_thread
 
-from normalizer.journal import POLLS, Journal, open_journal
+from normalizer.journal import open_journal
+from normalizer.journal_sync import PAGE, POLLS, Journal
 
 if TYPE_CHECKING:
     import os
@@ -37,7 +38,7 @@ def _threaded(
     async def call(self: AsyncJournal, *args: P.args, **kwargs: P.kwargs) -> T:
         return await self.run(partial(method, self.journal, *args, **kwargs))
 
-    return call
+    return cast("Callable[Concatenate[AsyncJournal, P], Awaitable[T]]", call)
 
 
 class AsyncJournal:
@@ -47,7 +48,7 @@ class AsyncJournal:
         self.journal: Final = journal
         self._limiter = CapacityLimiter(THREADS)
 
-    async def __aenter__(self) -> AsyncJournal:
+    async def __aenter__(self) -> Self:
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -80,14 +81,14 @@ class AsyncJournal:
         conversation: str,
         after: int = 0,
         *,
-        timeout: float | None = None,
+        timeout: float | None = None,  # noqa: ASYNC109 - of silence; a time limit is the caller's scope
         stop: anyio.Event | None = None,
     ) -> AsyncIterator[Fact]:
         """As `Journal.follow`. Cancelling the reader ends it as well."""
         pause, limit = POLLS
         quiet_since = time.monotonic()
         while stop is None or not stop.is_set():
-            found = await self.facts(conversation, after, limit=1000)
+            found = await self.facts(conversation, after, limit=PAGE)
             if found:
                 for fact in found:
                     yield fact

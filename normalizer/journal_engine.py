@@ -61,11 +61,9 @@ _ERRORS: Final = (
 )
 
 
-class _Inherited:
-    """Connections that a forked child must neither use nor close, since they are its parent's. Kept, so that nothing
-    collects them."""
-
-    kept: Final[list[Engine]] = []
+_inherited: list[Engine] = []
+"""Connections that a forked child must neither use nor close, since they are its parent's. Kept, so that nothing
+collects them."""
 
 
 class Database:
@@ -134,7 +132,7 @@ class Database:
         if self._closed:
             raise JournalError(f"the journal {self.name!r} is closed; open it again", reason="closed")
         if self._pid != os.getpid():
-            _Inherited.kept.append(self._engine)
+            _inherited.append(self._engine)
             self._connect()
         return self._engine
 
@@ -197,9 +195,7 @@ class Database:
         while True:
             try:
                 with self._engine.connect() as connection:
-                    raw = connection.connection.dbapi_connection
-                    assert raw is not None  # noqa: S101 - a connection that was just made
-                    (mode,) = raw.cursor().execute("PRAGMA journal_mode=WAL").fetchone()
+                    (mode,) = _raw(connection).execute("PRAGMA journal_mode=WAL").fetchone()
             except sqlite3.OperationalError as error:
                 if _code(error).startswith("SQLITE_BUSY") and time.monotonic() < give_up:
                     time.sleep(0.01)
@@ -222,10 +218,15 @@ class _NoLock:
     def __exit__(self, *_: object) -> None: ...
 
 
+def _raw(connection: Connection) -> Any:
+    """The driver's own connection."""
+    return connection.connection.dbapi_connection
+
+
 def _begin(connection: Connection) -> None:
     # A writer takes its lock before it reads: one that asked for it later could be refused for what it had read.
     writes = connection.get_execution_options().get(_WRITES)
-    connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+    _raw(connection).execute("BEGIN IMMEDIATE" if writes else "BEGIN")
 
 
 def _read_only(url: URL) -> URL:

@@ -9,10 +9,12 @@ from __future__ import annotations
 import os
 import platform
 from dataclasses import dataclass
-from datetime import datetime
-from typing import Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import psutil
+
+if TYPE_CHECKING:
+    from datetime import datetime
 
 RunState: TypeAlias = Literal["open", "ended", "lost"]
 

@@ -39,8 +39,14 @@ _BODIES: Final[dict[tuple[str, str], str]] = {
     ("denied", "attested"): "It was denied before it started, and had no effect.",
     ("never_run", "skipped"): "The program did not start it. It had no effect.",
     ("never_run", "attested"): "It was not started. It had no effect.",
-    ("never_run", "bad_arguments"): "Its arguments are not valid JSON, so it was not started. It had no effect.",
-    ("never_run", "approval_unanswered"): "The question whether it may run got no answer, so it was not started.",
+    (
+        "never_run",
+        "bad_arguments",
+    ): "Its arguments are not valid JSON, so it was not started. It had no effect.",
+    (
+        "never_run",
+        "approval_unanswered",
+    ): "The question whether it may run got no answer, so it was not started.",
     ("never_run", "gate_closed"): "Its turn was stopped before it could start. It had no effect.",
     ("cancelled_while_running", "terminated"): "It had started and was stopped before its end."
     f" Some of its effects may have happened. {_CHECK}",
@@ -48,8 +54,10 @@ _BODIES: Final[dict[tuple[str, str], str]] = {
     f" Some of its effects may have happened. {_CHECK}",
     ("unknown", "contact_lost"): f"Contact was lost while it ran; how it ended is not known. {_CHECK}",
     ("unknown", "no_end_recorded"): f"It had started; how it ended is not recorded. {_CHECK}",
-    ("unknown", "not_recorded"): "No result is recorded for this call. Whether it started, and how it ended, is not"
-    f" known. {_CHECK}",
+    (
+        "unknown",
+        "not_recorded",
+    ): f"No result is recorded for this call. Whether it started, and how it ended, is not known. {_CHECK}",
     ("unknown", "attested"): f"How it ended could not be found out. {_CHECK}",
     ("running", "running"): "It is still running; there is no result yet.",
     ("running", "waiting"): "It is waiting to be started; there is no result yet.",
@@ -110,7 +118,11 @@ def _details(call: Call, kind: str) -> list[str]:
         found.append(f"Cancel at the remote: {state}.")
     looked = [fact for fact in call.facts if fact.kind == "effects_verified"]
     if looked:
-        found.append("A check found no effects." if looked[-1].effects == "none" else "A check found that it had effects.")
+        found.append(
+            "A check found no effects."
+            if looked[-1].effects == "none"
+            else "A check found that it had effects."
+        )
     return found
 
 
@@ -141,12 +153,15 @@ def told_as_text(call: Call, kind: str, subject: str, replaced: Notices | None =
     result = call.result if kind == "completed" else None
     content = words(result.content) if result is not None and result.content is not None else ""  # type: ignore[union-attr]
     text = content if content.strip() else body(call, kind, replaced)
-    return sealed(f"{MARK}{kind}] [told, call {subject}]\n{call.name} {call.part.arguments.text}\n{text}", subject)
+    return sealed(
+        f"{MARK}{kind}] [told, call {subject}]\n{call.name} {call.part.arguments.text}\n{text}", subject
+    )
 
 
 def seal(subject: str, text: str) -> str:
     """The first eight hexadecimal digits of SHA-256 over subject, NUL and the text, each run of white space as one
-    space."""
+    space.
+    """
     flat = " ".join(text.split())
     return hashlib.sha256(f"{subject}\0{flat}".encode("utf-8", "surrogatepass")).hexdigest()[:8]
 

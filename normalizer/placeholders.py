@@ -30,7 +30,9 @@ class Placeholder:
 _TEXTS: Final[dict[str, Placeholder]] = {
     "No result provided": Placeholder("pi", "unknown"),
     "[Tool result missing due to internal error]": Placeholder("claude_code", "unknown"),
-    "[no result was recorded for this call before the session was interrupted]": Placeholder("session repair", "unknown"),
+    "[no result was recorded for this call before the session was interrupted]": Placeholder(
+        "session repair", "unknown"
+    ),
     "[Tool execution was interrupted]": Placeholder("opencode", "unknown"),
     "Tool execution aborted": Placeholder("opencode", "unknown"),
     "Task was interrupted before this tool call could be completed.": Placeholder("cline", "unknown"),
@@ -38,11 +40,15 @@ _TEXTS: Final[dict[str, Placeholder]] = {
 }
 _PATTERNS: Final[tuple[tuple[re.Pattern[str], Placeholder], ...]] = (
     (
-        re.compile(r"\[\w+\] missing tool result in session history; [\w ]*?(?:placeholder|synthetic)[\w ]*\.?"),
+        re.compile(
+            r"\[\w+\] missing tool result in session history; [\w ]*?(?:placeholder|synthetic)[\w ]*\.?"
+        ),
         Placeholder("session repair", "unknown"),
     ),
     (
-        re.compile(r"\[Tool call interrupted: the session ended before this call's result was recorded[^\n]*\]"),
+        re.compile(
+            r"\[Tool call interrupted: the session ended before this call's result was recorded[^\n]*\]"
+        ),
         Placeholder("claude_code", "unknown"),
     ),
     (
@@ -52,7 +58,9 @@ _PATTERNS: Final[tuple[tuple[re.Pattern[str], Placeholder], ...]] = (
         Placeholder("deepagents", "unknown"),
     ),
     (
-        re.compile(r"\[System: Tool execution skipped/interrupted by user\. No result provided for tool '[^'\n]*'\.\]"),
+        re.compile(
+            r"\[System: Tool execution skipped/interrupted by user\. No result provided for tool '[^'\n]*'\.\]"
+        ),
         Placeholder("litellm", "unknown"),
     ),
 )

@@ -66,10 +66,11 @@ Notices: TypeAlias = "Callable[[Call], str | None]"
 class Options:
     """What may be asked of a projection.
 
-    `open_calls`: `refuse` raises OpenCalls, `say_running` tells a pending call as running, `unknown` treats it as if its
-    turn were over. `server_tools`: `drop` leaves another provider's server tools out, `quote` tells them as text.
-    `stored`: the provider holds the history before what is new. `bridges`: a marked notice may end a turn where an API
-    cannot take a user message behind results. `account`: `other` where it is not the one that the replies came from.
+    `open_calls`: `refuse` raises OpenCalls, `say_running` tells a pending call as running, `unknown` treats
+    it as if its turn were over. `server_tools`: `drop` leaves another provider's server tools out, `quote`
+    tells them as text. `stored`: the provider holds the history before what is new. `bridges`: a marked
+    notice may end a turn where an API cannot take a user message behind results. `account`: `other` where it
+    is not the one that the replies came from.
     """
 
     model: str | None = None

@@ -73,8 +73,8 @@ class Reading:
     """The facts of one input.
 
     `settings` are the input's other request settings (`max_tokens`, ...); `home` is the target it came from,
-    `stored` whether the provider holds part of the history (False: nothing at all). The fields from `turn` on belong to a stream: `turn` is
-    ended, paused, cut or refused, `open_server_calls` and `calls_to_run` hold call ids.
+    `stored` whether the provider holds part of the history (False: nothing at all). The fields from `turn` on
+    belong to a stream: `turn` is ended, paused, cut or refused, `open_server_calls` and `calls_to_run` hold call ids.
     """
 
     format: str

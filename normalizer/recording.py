@@ -39,7 +39,14 @@ if TYPE_CHECKING:
 Content: TypeAlias = "str | tuple[ResultPart, ...] | None"
 
 CUT_SHORT: Final = frozenset(
-    {"max_tokens", "model_context_window_exceeded", "refusal", "length", "content_filter", "max_output_tokens"}
+    {
+        "max_tokens",
+        "model_context_window_exceeded",
+        "refusal",
+        "length",
+        "content_filter",
+        "max_output_tokens",
+    }
 )
 """Stop reasons that can end a reply inside a call's arguments."""
 
@@ -64,8 +71,8 @@ class _Use:
 class Recorder:
     """Collects the facts of one input, in the order in which it is read.
 
-    `place` arguments are JSON pointers into the input (or `L12` and a pointer, in files of lines); they become the ids of
-    the facts, so that a fact tells where it stood.
+    `place` arguments are JSON pointers into the input (or `L12` and a pointer, in files of lines); they
+    become the ids of the facts, so that a fact tells where it stood.
     """
 
     def __init__(self, source: str, *, provider: str | None = None, api: str | None = None) -> None:
@@ -135,7 +142,11 @@ class Recorder:
         self.interrupted = self.failed = False
         self.facts.append(
             TurnEnded(
-                fact_id=f"{self.turn}/ended", seq=self.next_seq(), source=self.source, turn_id=self.turn, status=status
+                fact_id=f"{self.turn}/ended",
+                seq=self.next_seq(),
+                source=self.source,
+                turn_id=self.turn,
+                status=status,
             )
         )
 
@@ -195,12 +206,15 @@ class Recorder:
             self._pair_early(fresh)
 
     def usual_reply(self, place: str, parts: tuple[Part, ...], wire_ids: list[str], group: int) -> bool:
-        """The short way of `reply` for a reply of text and calls with whole arguments and these ids, none of them known.
+        """The short way of `reply` for a reply of text and calls with whole arguments and these ids, none of
+        them known.
 
         Says False, having done nothing, where an id is known or results wait for a call.
         """
         keys = self._keys
-        if self._early or (wire_ids and (not keys.isdisjoint(wire_ids) or len(set(wire_ids)) != len(wire_ids))):
+        if self._early or (
+            wire_ids and (not keys.isdisjoint(wire_ids) or len(set(wire_ids)) != len(wire_ids))
+        ):
             return False
         self.step = step = self.step + 1
         self.talk_since_reply = False
@@ -245,10 +259,15 @@ class Recorder:
         self._keys.add(key)
         return key
 
-    def _register(self, part: Any, before: tuple[Part, ...], fresh: dict[str, list[_Use]], place: str) -> None:
+    def _register(
+        self, part: Any, before: tuple[Part, ...], fresh: dict[str, list[_Use]], place: str
+    ) -> None:
         wire_id = part.id
         if wire_id in fresh and any(
-            p.kind == "tool_call" and p.id == wire_id and p.name == part.name and p.arguments == part.arguments
+            p.kind == "tool_call"
+            and p.id == wire_id
+            and p.name == part.name
+            and p.arguments == part.arguments
             for p in before
         ):
             return  # the same call, written twice
@@ -303,7 +322,11 @@ class Recorder:
         uses = self.uses.get(wire_id or "")
         if uses is None:
             use = None
-        elif len(uses) == 1 and not (uses[0].real or uses[0].said or self.talk_since_reply) and uses[0].step == self.step:
+        elif (
+            len(uses) == 1
+            and not (uses[0].real or uses[0].said or self.talk_since_reply)
+            and uses[0].step == self.step
+        ):
             use = uses[0]
         else:
             use = self._owner(uses, wire_id, place)
@@ -376,13 +399,18 @@ class Recorder:
             self._second(use, place)
         if use.step != self.step or self.talk_since_reply:
             self.finding(
-                "displaced_result", f"the result of call {wire_id!r} does not stand directly behind it", place, wire_id
+                "displaced_result",
+                f"the result of call {wire_id!r} does not stand directly behind it",
+                place,
+                wire_id,
             )
         return use
 
     def _only_open(self) -> str | None:
         """The id of the one call of the newest reply that has no result yet: a result without an id can only be its."""
-        found = [w for w, uses in self.uses.items() for u in uses if u.step == self.step and not (u.real or u.said)]
+        found = [
+            w for w, uses in self.uses.items() for u in uses if u.step == self.step and not (u.real or u.said)
+        ]
         return found[0] if len(found) == 1 else None
 
     def _second(self, use: _Use, place: str) -> None:
@@ -428,7 +456,9 @@ class Recorder:
         """What was cut off. Never executed, never sent."""
         line, pointer = split_place(place)
         self.fragments.append(
-            Fragment(call_id, raw.text if raw is not None else text, reason, line=line, pointer=pointer, **more)
+            Fragment(
+                call_id, raw.text if raw is not None else text, reason, line=line, pointer=pointer, **more
+            )
         )
         self.finding("fragment", f"only the beginning of call {call_id!r} arrived", place, call_id)
 

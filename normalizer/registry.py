@@ -11,7 +11,11 @@ from normalizer.errors import UnknownFormat
 if TYPE_CHECKING:
     from normalizer.provider import Format, Provider
 
-PROVIDERS: Final[dict[str, str]] = {"anthropic": "normalizer.providers.anthropic"}
+PROVIDERS: Final[dict[str, str]] = {
+    "anthropic": "normalizer.providers.anthropic",
+    "openai_chat": "normalizer.providers.openai_chat",
+    "openai_responses": "normalizer.providers.openai_responses",
+}
 FORMATS: Final[dict[str, str]] = {"claude_code": "normalizer.sessions.claude_code"}
 
 
@@ -28,7 +32,9 @@ def names() -> tuple[str, ...]:
 def provider(name: str) -> Provider:
     """The provider of a target. Raises UnknownFormat with the names there are."""
     if name not in PROVIDERS:
-        raise UnknownFormat(f"there is no target {name!r}{_meant(name, PROVIDERS)}; targets: {', '.join(PROVIDERS)}")
+        raise UnknownFormat(
+            f"there is no target {name!r}{_meant(name, PROVIDERS)}; targets: {', '.join(PROVIDERS)}"
+        )
     found: Provider = import_module(PROVIDERS[name]).PROVIDER
     return found
 
@@ -37,7 +43,9 @@ def session_format(name: str) -> Format:
     """A session format by its name. Raises UnknownFormat with the names there are."""
     if name not in FORMATS:
         known = names()
-        raise UnknownFormat(f"there is no format {name!r}{_meant(name, known)}; formats: auto, {', '.join(known)}")
+        raise UnknownFormat(
+            f"there is no format {name!r}{_meant(name, known)}; formats: auto, {', '.join(known)}"
+        )
     found: Format = import_module(FORMATS[name]).FORMAT
     return found
 

@@ -33,26 +33,35 @@ Source: TypeAlias = "Path | str | bytes | bytearray | Mapping[str, Any] | Sequen
 """A path, a text (a path unless it begins with `{` or `[`), bytes, or parsed JSON with SDK objects anywhere in it."""
 
 _SNIFFED = 65_536
+_WHERE_IN_DOUBT = "openai_chat"
+_HOLDERS = frozenset(  # keys of requests, messages, responses and lists of items
+    {"messages", "content", "choices", "tool_calls", "input", "output", "data"}
+)
 
 
 # ---------------------------------------------------------------- read
 
 
 @collector_paused
-def read(source: Source, *, format: str = "auto", origin: Mapping[str, Any] | None = None) -> Reading:  # noqa: A002
+def read(
+    source: Source, *, format: str = "auto", origin: Mapping[str, Any] | None = None, to: str | None = None,  # noqa: A002
+) -> Reading:  # fmt: skip
     """The facts of an input, what was wrong with it, and everything that became no fact.
 
+    An input that fits several APIs alike is read as that of `to`, else as Chat Completions.
     Raises UnreadableInput (`no_messages` where there is nothing in it) and UnknownFormat.
     """
     known = origin or {}
     if isinstance(source, (Path, str, bytes, bytearray)):
-        reading = _from_bytes(_load(source), format, known)
+        reading = _from_bytes(_load(source), format, known, to)
     else:
-        reading = _from_value(cleaning.from_value(source), format, known)
+        reading = _from_value(cleaning.from_value(source), format, known, to)
     model = known.get("model")
     if model:
         facts = tuple(
-            replace(fact, model=model) if fact.kind in ("model_replied", "reply_cut") and fact.model is None else fact
+            replace(fact, model=model)
+            if fact.kind in ("model_replied", "reply_cut") and fact.model is None
+            else fact
             for fact in reading.facts
         )
         reading = replace(reading, facts=facts)
@@ -69,13 +78,17 @@ def _load(source: Path | str | bytes | bytearray) -> bytes:
             return source.read_bytes()
         except OSError as error:
             what = error.strerror or type(error).__name__
-            raise UnreadableInput(f"cannot read {str(source)!r}: {what}; check the path", reason="not_found") from None
+            raise UnreadableInput(
+                f"cannot read {str(source)!r}: {what}; check the path", reason="not_found"
+            ) from None
         except ValueError:
-            raise UnreadableInput("the path holds a NUL character; check the path", reason="not_found") from None
+            raise UnreadableInput(
+                "the path holds a NUL character; check the path", reason="not_found"
+            ) from None
     return bytes(source)
 
 
-def _from_bytes(data: bytes, name: str, origin: Mapping[str, Any]) -> Reading:
+def _from_bytes(data: bytes, name: str, origin: Mapping[str, Any], to: str | None) -> Reading:
     if not data.strip(b" \t\r\n\0"):
         raise UnreadableInput("the input is empty: there are no messages in it", reason="no_messages")
     if name in registry.FORMATS:
@@ -97,20 +110,26 @@ def _from_bytes(data: bytes, name: str, origin: Mapping[str, Any]) -> Reading:
         if found is None:
             raise _no_json(data, error) from None
         cleaned = found
-    return _from_value(cleaned, name, origin)
+    return _from_value(cleaned, name, origin, to)
 
 
 def _is_facts(data: bytes) -> bool:
     first = data.lstrip()[:400]
-    return first.startswith(b'{"fact_id"') or (first.startswith(b"{") and b'"fact_id"' in first and b'"kind"' in first)
+    return first.startswith(b'{"fact_id"') or (
+        first.startswith(b"{") and b'"fact_id"' in first and b'"kind"' in first
+    )
 
 
 def _no_json(data: bytes, error: ValueError) -> UnreadableInput | UnknownFormat:
     if data[:1] not in b"{[" and data.lstrip()[:1] not in b"{[":
-        return UnknownFormat("the input is no JSON and no session file that is known; pass the history as JSON")
+        return UnknownFormat(
+            "the input is no JSON and no session file that is known; pass the history as JSON"
+        )
     line = getattr(error, "lineno", None)
     where = f"line {line}, column {getattr(error, 'colno', 0)}: " if line else ""
-    return UnreadableInput(f"{where}the input is not valid JSON ({getattr(error, 'msg', 'cut off?')})", line=line)
+    return UnreadableInput(
+        f"{where}the input is not valid JSON ({getattr(error, 'msg', 'cut off?')})", line=line
+    )
 
 
 def _lines(data: bytes) -> cleaning.Cleaned | None:
@@ -137,13 +156,13 @@ def _lines(data: bytes) -> cleaning.Cleaned | None:
     return result if result.value else None
 
 
-def _from_value(cleaned: cleaning.Cleaned, name: str, origin: Mapping[str, Any]) -> Reading:
+def _from_value(cleaned: cleaning.Cleaned, name: str, origin: Mapping[str, Any], to: str | None) -> Reading:
     value = cleaned.value
     if name != "auto":
         chosen = registry.provider(name)
     else:
         scores = {n: registry.provider(n).sniff(value) for n in registry.PROVIDERS}
-        best = max(scores, key=lambda n: scores[n])
+        best = max(scores, key=lambda n: (scores[n], n == to, n == _WHERE_IN_DOUBT))
         if scores[best] <= 0:
             if _empty(value):
                 raise UnreadableInput("there are no messages in the input", reason="no_messages")
@@ -153,7 +172,7 @@ def _from_value(cleaned: cleaning.Cleaned, name: str, origin: Mapping[str, Any])
         chosen = registry.provider(best)
     if _empty(value):
         raise UnreadableInput("there are no messages in the input", reason="no_messages")
-    if not isinstance(value, (dict, list)) or not (isinstance(value, list) or "messages" in value or "content" in value):
+    if not isinstance(value, (dict, list)) or not (isinstance(value, list) or not _HOLDERS.isdisjoint(value)):
         raise UnknownFormat(f"this JSON ({_shape(value)}) is no history of {chosen.name!r}")
     try:
         reading = chosen.read(value, origin)
@@ -170,14 +189,20 @@ def _from_value(cleaned: cleaning.Cleaned, name: str, origin: Mapping[str, Any])
 
 
 def _empty(value: Any) -> bool:
-    return value in ([], {}) or (isinstance(value, dict) and any(value.get(k) == [] for k in ("messages", "input", "contents")))
+    return value in ([], {}) or (
+        isinstance(value, dict) and any(value.get(k) == [] for k in ("messages", "input", "contents"))
+    )
 
 
 def _shape(value: Any) -> str:
     if isinstance(value, dict):
         return f"an object with {', '.join(repr(str(k)[:30]) for k in list(value)[:5]) or 'no keys'}"
     if isinstance(value, list):
-        return f"a list of {len(value)} items, the first a {type(value[0]).__name__}" if value else "an empty list"
+        return (
+            f"a list of {len(value)} items, the first a {type(value[0]).__name__}"
+            if value
+            else "an empty list"
+        )
     return f"a {type(value).__name__}"
 
 
@@ -251,7 +276,7 @@ def repair(
     UnreadableInput, UnknownFormat, CannotProject, OpenCalls; RuleViolations would be a bug of this library.
     """
     known = origin or {}
-    reading = read(source, format=format, origin=known)
+    reading = read(source, format=format, origin=known, to=to)
     transcript = fold((*reading.facts, *host_facts(facts, reading.facts)))
     target = to or _home(reading, transcript)
     provider = registry.provider(target)
@@ -262,8 +287,13 @@ def repair(
         model = named if isinstance(named, str) else None
     options.setdefault("account", known.get("account"))
     options.setdefault("container_expired", bool(known.get("container_expired")))
+    options.setdefault("stored", reading.stored if same else None)
     projection = project(transcript, target, model=model, open_calls=open_calls, **options)
-    context = {"history": True, "received_types": received_types(transcript, target)}
+    context = {
+        "history": True,
+        "received_types": received_types(transcript, target),
+        "profile": options.get("profile"),
+    }
     adjustments = list(projection.adjustments)
     request = projection.request
     if same:
@@ -275,7 +305,11 @@ def repair(
     before: tuple[Violation, ...] = ()
     if same and reading.request is not None:
         unchanged = reading.request == request
-        before = after if unchanged else check(reading.request, target, profile=options.get("profile"), context=context)
+        before = (
+            after
+            if unchanged
+            else check(reading.request, target, profile=options.get("profile"), context=context)
+        )
     if bad := rejects(after):
         _give_up(target, bad, before)
     return Repair(
@@ -333,7 +367,9 @@ def _home(reading: Reading, transcript: Transcript) -> str:
         return reading.home
     api = next((e.fact.api for e in reversed(transcript.entries) if e.kind == "reply" and e.fact.api), None)
     if api is None:
-        raise CannotProject("the input does not say which API it is for; name one with to=", reason="no_target")
+        raise CannotProject(
+            "the input does not say which API it is for; name one with to=", reason="no_target"
+        )
     return str(api)
 
 
@@ -367,7 +403,9 @@ def host_facts(given: Iterable[Fact | Mapping[str, Any]], read_facts: Sequence[F
         except ValidationError as error:
             first = error.errors(include_url=False, include_input=False, include_context=False)[0]
             place = "".join(f"/{step}" for step in first["loc"][1:]) or "/kind"
-            raise UnreadableInput(f"host fact {number}: {first['msg']} at {place}", pointer=place, line=number) from None
+            raise UnreadableInput(
+                f"host fact {number}: {first['msg']} at {place}", pointer=place, line=number
+            ) from None
     return tuple(made)
 
 
@@ -390,7 +428,10 @@ def _with_settings(reading: Reading, projected: dict[str, Any], dropped: tuple[s
     betas = given.get("betas")
     if "betas" in projected and isinstance(betas, list):
         held = [b for b in betas if isinstance(b, str)]
-        request["betas"] = [*betas, *(b for b in projected["betas"] if not any(_release(b) == _release(h) for h in held))]
+        request["betas"] = [
+            *betas,
+            *(b for b in projected["betas"] if not any(_release(b) == _release(h) for h in held)),
+        ]
     return request
 
 

@@ -48,8 +48,8 @@ class Step:
 class Rendered(Generic[F]):
     """What a step became: messages, adjustments, the flow behind it, and what a record of its sending needs.
 
-    `told` are (call key, kind, own words or None, wire name); `news` what was placed here for the first time; `choices` are
-    (what, subject, detail). `open` says that a later step may still change it.
+    `told` are (call key, kind, own words or None, wire name); `news` what was placed here for the first time;
+    `choices` are (what, subject, detail). `open` says that a later step may still change it.
     """
 
     messages: list[dict[str, Any]]
@@ -76,8 +76,9 @@ class Render(Protocol[F]):
 
 
 class Slot(NamedTuple):
-    """One rendered step in its place: the index of its first entry, the flow into it, and how many messages and adjustments
-    there are up to its end."""
+    """One rendered step in its place: the index of its first entry, the flow into it, and how many messages
+    and adjustments there are up to its end.
+    """
 
     start: int
     flow: Any
@@ -148,7 +149,11 @@ class Rendering(Generic[F]):
 
 
 def render_steps(
-    transcript: Transcript, first: F, render: Render[F], before: Rendering[F] | None, dirty: Iterable[str] = ()
+    transcript: Transcript,
+    first: F,
+    render: Render[F],
+    before: Rendering[F] | None,
+    dirty: Iterable[str] = (),
 ) -> Rendering[F]:
     """Render the steps of a transcript; `before` is the rendering of an earlier transcript with the same options.
 
@@ -179,7 +184,11 @@ def _tail(before: Rendering[Any]) -> int:
 
 
 def _changed(
-    transcript: Transcript, before: Rendering[Any] | None, log: list[str] | None, upto: int, dirty: Iterable[str]
+    transcript: Transcript,
+    before: Rendering[Any] | None,
+    log: list[str] | None,
+    upto: int,
+    dirty: Iterable[str],
 ) -> list[int] | None:
     """The steps that something was said about since `before`, in order; None where all have to be rendered."""
     if before is None or not before.slots or log is None or before.log is not log or before.logged > upto:
@@ -220,7 +229,9 @@ def _run(
     return result
 
 
-def _mend(transcript: Transcript, before: Rendering[F], changed: list[int], render: Render[F]) -> Rendering[F]:
+def _mend(
+    transcript: Transcript, before: Rendering[F], changed: list[int], render: Render[F]
+) -> Rendering[F]:
     """Render the changed steps and the tail, and every step into which the flow changed; the others stay."""
     tail = _tail(before)
     wanted = set(changed)

@@ -15,7 +15,17 @@ from hypothesis import strategies as st
 from normalizer import facts as f
 from normalizer.errors import NormalizerError
 from normalizer.folding import fold
-from normalizer.parts import Json, Media, Opaque, Reasoning, ServerToolCall, ServerToolResult, Text, Tool, ToolCall
+from normalizer.parts import (
+    Json,
+    Media,
+    Opaque,
+    Reasoning,
+    ServerToolCall,
+    ServerToolResult,
+    Text,
+    Tool,
+    ToolCall,
+)
 from normalizer.repairing import project
 
 if TYPE_CHECKING:
@@ -130,7 +140,7 @@ def _thought(text: str, form: str) -> Reasoning:
 REASONING: Final = st.builds(_thought, TEXTS, st.sampled_from(["signed", "signed", "redacted", "unsigned", "foreign"]))
 
 
-def _call(wire_id: str | None, name: str, arguments: str, marked: bool) -> ToolCall:  # noqa: FBT001
+def _call(wire_id: str | None, name: str, arguments: str, marked: bool) -> ToolCall:
     given = Json(arguments)
     raw = None
     if marked and given.valid and isinstance(given.value, dict) and wire_id:

@@ -100,6 +100,28 @@ class Call:
         return None
 
     @property
+    def further_results(self) -> tuple[tuple[str, str], ...]:
+        """Recorded results that differ from the one that counts: the `fact_id` of each, and its words or JSON."""
+        first = self.result
+        others = (
+            [f for f in self.facts if f.kind == "call_completed" and f is not first]
+            if first is not None
+            else []
+        )
+        return tuple(
+            (
+                f.fact_id,
+                f.content
+                if isinstance(f.content, str)
+                else f.raw.text
+                if f.raw is not None
+                else words(f.content),
+            )
+            for f in others
+            if f.content is not None and f.content != first.content  # type: ignore[union-attr]
+        )
+
+    @property
     def output(self) -> str:
         """Known output of a call that did not complete, joined in order."""
         pieces = []
@@ -204,8 +226,9 @@ class Transcript:
     """What the facts add up to.
 
     `entries` are what the conversation is now: what a summary or a rewind put away is no entry, but stays in `facts`.
-    `heads` are those entries that hold instructions or tools. `calls` and `server_calls` are by key. `requests` are what was sent, in order; `steering` is queued and not applied.
-    `pending` are the keys of calls that have no outcome yet.
+    `heads` are those entries that hold instructions or tools. `calls` and `server_calls` are by key.
+    `requests` are what was sent, in order; `steering` is queued and not applied. `pending` are the keys of
+    calls that have no outcome yet.
     """
 
     turns: Mapping[str, Turn] = field(default_factory=dict)
@@ -228,7 +251,16 @@ class Transcript:
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Transcript) and all(
             getattr(self, name) == getattr(other, name)
-            for name in ("turns", "entries", "calls", "server_calls", "conflicts", "findings", "requests", "steering")
+            for name in (
+                "turns",
+                "entries",
+                "calls",
+                "server_calls",
+                "conflicts",
+                "findings",
+                "requests",
+                "steering",
+            )
         )
 
     __hash__ = None  # type: ignore[assignment]

@@ -270,7 +270,7 @@ class Conversation:
 
     def rewind(self, rng: Random) -> None:
         border = self._border(rng)
-        if border is not None:
+        if border is not None and "rewinds" not in self.off:
             self.add(f.Rewound, to=border)
             self.cause("rewound")
 

@@ -113,6 +113,7 @@ class Talk:
             self.stop = "max_tokens"
             if clients and rng.random() < 0.7:
                 self._calls(clients)
+            if self.blocks and self.blocks[-1]["type"] == "tool_use":
                 self.blocks[-1]["_json"] = rng.choice(["", '{"a', "{}"])
         elif not self.blocks or self.blocks[-1]["type"] not in ("text",):
             self.blocks.append(text(f"end {self.number}"))

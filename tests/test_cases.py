@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from syrupy.data import Snapshot, SnapshotCollection
 from syrupy.extensions.json import JSONSnapshotExtension
 
 import normalizer
@@ -33,13 +34,19 @@ class Expected(JSONSnapshotExtension):
         return str(CASES / test_location.item.callspec.params["name"] / "expected")  # type: ignore[attr-defined]
 
     @classmethod
-    def get_snapshot_name(cls, *, test_location: PyTestLocation, index: Any = 0) -> str:
+    def get_file_basename(cls, *, test_location: PyTestLocation, index: Any) -> str:
         return test_location.methodname.removeprefix("test_")
 
     @classmethod
     def matches_test_location(cls, *, test_location: PyTestLocation, snapshot_location: str) -> bool:
-        name = cls.get_snapshot_name(test_location=test_location)
-        return Path(snapshot_location) == Path(cls.dirname(test_location=test_location)) / f"{name}.json"
+        name = cls.get_file_basename(test_location=test_location, index=0)
+        return Path(snapshot_location) == Path(cls.dirname(test_location=test_location), f"{name}.json")
+
+    def read_snapshot_collection(self, *, snapshot_location: str) -> SnapshotCollection:
+        place = Path(snapshot_location)
+        found = SnapshotCollection(location=snapshot_location)
+        found.add(Snapshot(name=f"test_{place.stem}[{place.parent.parent.name}]"))
+        return found
 
     def serialize(self, data: Any, **_: Any) -> str:
         return json.dumps(data, indent=2, ensure_ascii=False) + "\n"
@@ -93,3 +100,9 @@ def test_the_request_is_accepted_and_is_its_own_repair(name: str, repaired: norm
         (source,) = (CASES / name).glob("input.*")
         assert repaired.request == json.loads(source.read_bytes())
         assert repaired.adjustments == ()
+
+
+def test_nothing_else_stands_beside_the_snapshots() -> None:
+    beside = {path.name for path in CASES.glob("*/expected/*")}
+    assert beside == {"request.json", "adjustments.json", "findings.json", "outcomes.json"}
+    assert {path.name for path in CASES.glob("*/*")} == {"input.json", "input.jsonl", "expected"}

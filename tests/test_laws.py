@@ -378,6 +378,26 @@ def test_a_payload_without_fault_comes_out_as_it_was(payload: dict[str, Any]) ->
     assert list(result.request) == list(payload)
 
 
+@law(anthropic_requests(), examples=150)
+def test_every_difference_is_reported(payload: dict[str, Any]) -> None:
+    result = repaired(payload)
+    assume(result is not None)
+    assert result is not None
+    if result.request != payload:
+        assert result.findings or result.adjustments
+    if canonical.encode(result.request) != canonical.encode({**payload, "messages": _objects(payload)}):
+        unreadable = {"bad_unicode", "bad_line", "unknown_block", "orphan_result", "duplicate_result", "fragment"}
+        assert result.adjustments or unreadable & {finding.kind for finding in result.findings}
+
+
+def _objects(payload: dict[str, Any]) -> list[Any]:
+    """The messages, with blocks that are no objects left out: they have no canonical bytes."""
+    return [
+        {**m, "content": [b for b in m["content"] if isinstance(b, dict)]} if isinstance(m.get("content"), list) else m
+        for m in payload["messages"]
+    ]
+
+
 @law(anthropic_requests(broken=False), examples=60)
 def test_a_healthy_payload_breaks_no_rule(payload: dict[str, Any]) -> None:
     assert normalizer.check(payload, "anthropic") == ()

@@ -1,10 +1,11 @@
-"""What every unit of execution takes and gives. The laws, for whoever calls one and whoever writes one:
+"""What every unit of execution takes and gives. Its laws:
 
 1. Every fact goes through `report`, in order, the one about the end included; nothing is kept for later.
 2. `run` returns one end, which says the same as the last fact. Only a late answer is reported behind it.
 3. A stop has its own time budget. Where the caller's task is cancelled, the unit winds up first, shielded,
    reports the end, and then lets the cancellation go on.
-4. A tool that ended by itself is `Finished`, whatever else was asked of it. `Stopped` is confirmed. All else is `Unknown`.
+4. A tool that ended by itself is `Finished`, whatever else was asked of it; what was confirmed stopped is `Stopped`;
+   all else is `Unknown`.
 5. Where `report` fails, the tool is still wound up; then its error is raised.
 """
 
@@ -15,7 +16,7 @@ import threading
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, TypeVar
 from uuid import uuid4
 
 import anyio
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from normalizer.facts import Fact, StartPermitted
     from normalizer.parts import ResultPart
 
+T = TypeVar("T")
 Report: TypeAlias = "Callable[[Fact], Awaitable[object] | None]"
 """Takes one fact. It may be a coroutine function; a plain one is called on the event loop and must not block it."""
 
@@ -109,7 +111,7 @@ class CancelRequest:
     reason: str | None = None
 
 
-INTERRUPTED = CancelRequest(None, "the program that ran it was interrupted")
+INTERRUPTED: Final = CancelRequest(None, "the program that ran it was interrupted")
 
 
 class Control:
@@ -156,6 +158,35 @@ def _waker(event: anyio.Event) -> Callable[[], object]:
     native: Any = anyio.lowlevel.current_token().native_token
     call_soon = getattr(native, "run_sync_soon", None) or native.call_soon_threadsafe
     return lambda: call_soon(event.set)
+
+
+async def shielded(work: Callable[[], Awaitable[T]], control: Control) -> T:
+    """Do the work whatever the caller's scope says: that it is cancelled counts as a request to stop the work.
+
+    When the work is done, the cancellation goes on.
+    """
+    over = False
+
+    async def hear_cancellation() -> None:
+        try:
+            await anyio.sleep_forever()
+        finally:
+            if not over:
+                control.cancel(INTERRUPTED.by, INTERRUPTED.reason)
+
+    async with anyio.create_task_group() as caller:
+        caller.start_soon(hear_cancellation)
+        with anyio.CancelScope(shield=True):
+            result = await work()
+        over = True
+        caller.cancel_scope.cancel()
+    return result
+
+
+async def watch_the_clock(seconds: float, control: Control) -> None:
+    """A time limit: a stop, by `limit`."""
+    await anyio.sleep(seconds)
+    control.cancel("limit", f"it ran longer than {seconds:g} s")
 
 
 class Unit(Protocol):
@@ -236,3 +267,15 @@ class Reporter:
         """Raise what `report` raised first."""
         if self._failure is not None:
             raise self._failure
+
+
+async def forestalled(control: Control, reporter: Reporter) -> Stopped | None:
+    """The end of a call whose stop was asked for before anything was started."""
+    request = control.requested
+    if request is None:
+        return None
+    await reporter.cancel_requested(request)
+    end = Stopped(by=request.by)
+    await reporter.end(end)
+    reporter.check()
+    return end

@@ -57,7 +57,9 @@ def _described(process: psutil.Process) -> str:
 
 
 class Family:
-    """The processes of one command, found by looking at all that run."""
+    """The processes of one command, found by looking at all that run. `signals` are the names of what is sent."""
+
+    signals: Mapping[Force, str] = {}
 
     def __init__(self, leader: int, mark: str) -> None:
         self.leader = leader
@@ -127,12 +129,12 @@ class Family:
 class PosixFamily(Family):
     """The command leads a session and process group of its own."""
 
-    # Read as text: the word for forced is no signal on every platform.
-    _SIGNALS: Final = {"interrupt": "SIGINT", "terminate": "SIGTERM", "kill": "SIGKILL"}
+    # By name: not every platform that reads this module has all of them.
+    signals: Mapping[Force, str] = {"interrupt": "SIGINT", "terminate": "SIGTERM", "kill": "SIGKILL"}
 
     def send(self, force: Force, members: Iterable[psutil.Process]) -> None:
         """The group at once, so that nobody forks away in between; those outside one by one."""
-        number = getattr(signal, self._SIGNALS[force])
+        number = getattr(signal, self.signals[force])
         outside = [process for process in members if not self._in_group(process)]
         if any(self._in_group(process) for process in self._known.values()):
             with suppress(ProcessLookupError, PermissionError):
@@ -143,13 +145,13 @@ class PosixFamily(Family):
         """One by one."""
         for process in members:
             with suppress(psutil.Error):
-                process.send_signal(getattr(signal, self._SIGNALS[force]))
+                process.send_signal(getattr(signal, self.signals[force]))
 
     def deaf_to(self, force: Force) -> bool:
         """Read from `/proc`, so on Linux only."""
         if set(self._known) != {self.leader}:
             return False
-        number = getattr(signal, self._SIGNALS[force])
+        number = getattr(signal, self.signals[force])
         try:
             with open(f"/proc/{self.leader}/status", encoding="ascii", errors="replace") as status:  # noqa: PTH123
                 caught = next(line for line in status if line.startswith("SigCgt:"))

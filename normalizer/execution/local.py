@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 import anyio
 
-from normalizer.execution.contract import Control, Finished, Reporter
+from normalizer.execution.contract import Control, Finished, Reporter, forestalled
 from normalizer.execution.families import family, marked, spawning
 from normalizer.execution.winding import Running
 from normalizer.text import excerpt
@@ -67,7 +67,9 @@ class LocalCommand:
 
     async def run(self, permit: Permit, report: Report, control: Control | None = None) -> End:
         """Start it and see it to its end."""
-        reporter = Reporter(permit, report, "local")
+        reporter, control = Reporter(permit, report, "local"), control or Control()
+        if (end := await forestalled(control, reporter)) is not None:
+            return end
         with anyio.CancelScope(shield=True):  # a start that is broken off would leave a process behind
             try:
                 process = await self._start(permit)
@@ -77,10 +79,10 @@ class LocalCommand:
                 reporter.check()
                 return refused
             relatives = family(process.pid, permit.mark)
-        running = Running(process, relatives, self.limits, reporter, control or Control())
-        end = await running.see_to_its_end(self.stdin)
+        running = Running(process, relatives, self.limits, reporter, control)
+        seen = await running.see_to_its_end(self.stdin)
         reporter.check()
-        return end
+        return seen
 
     async def _start(self, permit: Permit) -> Process:
         environment = os.environ if self.environment is None else self.environment

@@ -9,20 +9,19 @@ from __future__ import annotations
 
 import signal
 from contextlib import suppress
-from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 import anyio
 import anyio.to_thread
-import psutil
 
-from normalizer.execution.capture import Capture
-from normalizer.execution.contract import INTERRUPTED, Finished, Stopped, Unknown
+from normalizer.execution.contract import INTERRUPTED, Finished, Stopped, Unknown, shielded, watch_the_clock
 from normalizer.execution.families import described
+from normalizer.execution.telling import Telling
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
+    import psutil
     from anyio.abc import Process
 
     from normalizer.execution.contract import CancelRequest, Control, End, Reporter
@@ -33,7 +32,6 @@ PIPES: Final = ("stdout", "stderr")
 _CHUNK: Final = 65_536
 _LOOK: Final = 0.25  # seconds between two looks at all processes while a stop goes on
 _NAP: Final = 0.02
-_LONGEST_PAUSE: Final = 30.0
 _BROKEN: Final = (anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError, OSError)
 
 
@@ -48,26 +46,24 @@ class Running:
         self._limits = limits
         self._reporter = reporter
         self._control = control
-        self._captures = {name: Capture(limits.head, limits.tail) for name in PIPES}
+        self._telling = Telling(PIPES, reporter, head=limits.head, tail=limits.tail, pause=limits.tell)
         self._open = set(PIPES)
         self._closed = anyio.Event()
-        self._news = anyio.Event()
         self._waiting = anyio.CancelScope()
-        self._over = False
         self._interrupt: BaseException | None = None
+        self._residue: tuple[str, ...] = ()
 
     async def see_to_its_end(self, stdin: bytes) -> End:
         """Wait for its end, or bring it about, and report it."""
-        async with anyio.create_task_group() as caller:
-            caller.start_soon(self._hear_cancellation)
-            with anyio.CancelScope(shield=True):
-                end = await self._attend(stdin)
-                await self._report(end)
-                await self._release()
-            self._over = True
-            caller.cancel_scope.cancel()
+        end = await shielded(lambda: self._all_of_it(stdin), self._control)
         if self._interrupt is not None:
             raise self._interrupt
+        return end
+
+    async def _all_of_it(self, stdin: bytes) -> End:
+        end = await self._attend(stdin)
+        await self._report(end)
+        await self._release()
         return end
 
     async def _attend(self, stdin: bytes) -> End:
@@ -76,10 +72,10 @@ class Running:
                 helpers.start_soon(self._read, name)
             if stdin:
                 helpers.start_soon(self._write, stdin)
-            helpers.start_soon(self._tell_output)
+            helpers.start_soon(self._telling.go_on)
             helpers.start_soon(self._hear_control)
             if self._limits.time is not None:
-                helpers.start_soon(self._watch_the_clock, self._limits.time)
+                helpers.start_soon(watch_the_clock, self._limits.time, self._control)
             try:
                 end = await self._end()
             except BaseException as error:  # noqa: BLE001 - raised again when the command is wound up
@@ -99,28 +95,16 @@ class Running:
 
     # ------------------------------------------------------------ helpers, one task each
 
-    async def _hear_cancellation(self) -> None:
-        try:
-            await anyio.sleep_forever()
-        finally:
-            if not self._over:
-                self._control.cancel(INTERRUPTED.by, INTERRUPTED.reason)
-
     async def _hear_control(self) -> None:
         await self._control.wait()
         self._waiting.cancel()
-
-    async def _watch_the_clock(self, seconds: float) -> None:
-        await anyio.sleep(seconds)
-        self._control.cancel("limit", f"it ran longer than {seconds:g} s")
 
     async def _read(self, name: str) -> None:
         stream = self._process.stdout if name == "stdout" else self._process.stderr
         assert stream is not None  # noqa: S101 - it was started with pipes
         with suppress(*_BROKEN):
             while True:
-                self._captures[name].feed(await stream.receive(_CHUNK))
-                self._news.set()
+                self._telling.feed(name, await stream.receive(_CHUNK))
         self._open.discard(name)
         if not self._open:
             self._closed.set()
@@ -131,18 +115,6 @@ class Running:
         with suppress(*_BROKEN):
             await stream.send(data)
             await stream.aclose()
-
-    async def _tell_output(self) -> None:
-        pause = self._limits.tell
-        while True:
-            await self._news.wait()
-            self._news = anyio.Event()
-            with anyio.CancelScope(shield=True):  # what was taken is told
-                for name, capture in self._captures.items():
-                    if capture.untold and (text := capture.take()):
-                        await self._reporter.output(text, name)
-            await anyio.sleep(pause)
-            pause = min(2 * pause, _LONGEST_PAUSE)
 
     # ------------------------------------------------------------ the end
 
@@ -176,24 +148,24 @@ class Running:
             is_error=exit_code != 0,
             exit_code=exit_code,
             signal=name,
-            truncated=bool(pipes) or any(capture.truncated for capture in self._captures.values()),
+            truncated=bool(pipes) or self._telling.truncated,
             pipes_open=pipes,
             left_running=left,
         )
 
     def _content(self, exit_code: int | None, name: str | None, pipes: tuple[str, ...]) -> str:
         """What the command printed, and below it what it could not print itself."""
-        out, err = (self._captures[pipe].text() for pipe in PIPES)
-        lines = [out.removesuffix("\n")] if out else []
-        if err:
-            lines += ["[stderr]", err.removesuffix("\n")]
+        out, err = (self._telling.captures[pipe].text() for pipe in PIPES)
+        notes = ["[stderr]", err.removesuffix("\n")] if err else []
         if exit_code:
-            lines.append(f"[exit code {exit_code}]")
+            notes.append(f"[exit code {exit_code}]")
         if name:
-            lines.append(f"[ended by {name}]")
+            notes.append(f"[ended by {name}]")
         if pipes:
-            lines.append(f"[output cut: another process still holds {' and '.join(pipes)} open]")
-        return out if lines == [out.removesuffix("\n")] else "\n".join(lines)
+            notes.append(f"[output cut: another process still holds {' and '.join(pipes)} open]")
+        if notes and out:
+            notes.insert(0, out.removesuffix("\n"))
+        return "\n".join(notes) if notes else out
 
     async def _wind_up(self, request: CancelRequest) -> End:
         await self._reporter.cancel_requested(request)
@@ -213,3 +185,63 @@ class Running:
             return self._described_end(self._residue)
         held = tuple(f"{pipe}, held open" for pipe in sorted(self._open, reverse=True))
         return Stopped(by=request.by, exit_code=exit_code, signal=name, residue=self._residue + held)
+
+    async def _stop_all(self) -> tuple[set[str], bool]:
+        """Stop all members, politely first. The signals sent, and whether the command was deaf to all of them."""
+        limits, sent, deaf = self._limits, set(), True
+        steps: tuple[tuple[Force, float], ...] = (
+            ("interrupt", limits.interrupt),
+            ("terminate", limits.terminate),
+            ("kill", limits.kill),
+        )
+        members = await self._look()
+        for force, seconds in steps:
+            if members and (seconds > 0 or force == "kill"):
+                deaf = self._family.deaf_to(force) and deaf
+                self._family.send(force, members)
+                sent.add(self._family.signals.get(force, force))
+                members = await self._gone(force, members, seconds)
+        self._residue = described(members)
+        return sent, deaf
+
+    async def _gone(self, force: Force, told: list[psutil.Process], seconds: float) -> list[psutil.Process]:
+        """Wait for the members to go; who is born meanwhile is told as well. Those that are left when time is up."""
+        deadline = anyio.current_time() + seconds
+        heard = set(told)
+        while True:
+            look = min(anyio.current_time() + _LOOK, deadline)
+            while self._family.known_alive() and anyio.current_time() < look:  # noqa: ASYNC110 - strangers set no event
+                await anyio.sleep(_NAP)
+            members = await self._look()
+            if not members or anyio.current_time() >= deadline:
+                return members
+            self._family.send_each(force, [member for member in members if member not in heard])
+            heard.update(members)
+
+    async def _look(self) -> list[psutil.Process]:
+        return await anyio.to_thread.run_sync(self._family.members)
+
+    # ------------------------------------------------------------ behind the end
+
+    async def _report(self, end: End) -> None:
+        if not isinstance(end, Finished):  # a completed call's content has it all
+            await self._telling.tell_rest(self._open)
+        await self._reporter.end(end)
+
+    async def _release(self) -> None:
+        if self._process.returncode is not None:
+            await self._process.aclose()
+            return
+        for stream in (self._process.stdin, self._process.stdout, self._process.stderr):
+            if stream is not None:
+                await stream.aclose()
+
+
+def _ended(code: int | None) -> tuple[int | None, str | None]:
+    """Exit code or signal."""
+    if code is None or code >= 0:
+        return code, None
+    try:
+        return None, signal.Signals(-code).name
+    except ValueError:
+        return None, f"signal {-code}"

@@ -15,7 +15,7 @@ from normalizer.facts import (
 )
 from normalizer.notices import MARK
 from normalizer.parts import Json, Opaque, Text
-from normalizer.providers.anthropic.read import part
+from normalizer.providers.anthropic.blocks import part
 from normalizer.sessions.claude_code_evidence import Told, prove
 
 if TYPE_CHECKING:

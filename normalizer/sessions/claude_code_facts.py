@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from normalizer.facts import SteeringApplied, SteeringQueued, Summarised, TurnCancelRequested
 from normalizer.parts import Text
-from normalizer.providers.anthropic.read import part
+from normalizer.providers.anthropic.blocks import part
 from normalizer.sessions.claude_code_calls import Calls
 from normalizer.sessions.claude_code_evidence import INTERRUPTED, MARKERS
 

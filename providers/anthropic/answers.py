@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING, Any, Final
 from normalizer import notices
 from normalizer.parts import Json
 from normalizer.projection import Adjustment
-from normalizer.providers.anthropic import keys, pictures, wire
+from normalizer.providers.anthropic import keys, pictures, wire, words
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from normalizer.facts import CallFact
-    from normalizer.parts import Media
     from normalizer.providers.anthropic.render import Out, Renderer
     from normalizer.stepping import Rendered
     from normalizer.transcript import Call, Entry
@@ -22,8 +21,8 @@ if TYPE_CHECKING:
 class Side:
     """The user messages behind a reply, with the borders that they had.
 
-    What came in one message (`group`) stays in one; what has no group joins the message before it. `later` are blocks that
-    may not stand in a result and come behind all results.
+    What came in one message (`group`) stays in one; what has no group joins the message before it. `later` are
+    blocks that may not stand in a result and come behind all results.
     """
 
     __slots__ = ("blocks", "group", "later", "messages", "string")
@@ -49,14 +48,18 @@ class Side:
         """End the message."""
         if self.blocks:
             plain = self.string and len(self.blocks) == 1 and len(self.blocks[0]) == 2
-            self.messages.append({"role": "user", "content": self.blocks[0]["text"] if plain else self.blocks})
+            self.messages.append(
+                {"role": "user", "content": self.blocks[0]["text"] if plain else self.blocks}
+            )
         self.blocks, self.group, self.string = [], None, False
 
 
 # ---------------------------------------------------------------- results
 
 
-def results(renderer: Renderer, out: Out, side: Side, rendered: Rendered[Any], entries: Sequence[Entry]) -> None:
+def results(
+    renderer: Renderer, out: Out, side: Side, rendered: Rendered[Any], entries: Sequence[Entry]
+) -> None:
     """One result for each call of the reply, in front of everything else."""
     calls = out.calls
     chain_told = renderer.chain.told
@@ -87,7 +90,11 @@ def results(renderer: Renderer, out: Out, side: Side, rendered: Rendered[Any], e
         return
     if len(groups) > 1:
         rendered.adjustments.append(
-            Adjustment("merged", "results of one reply that stood in several messages are sent in one", "ANT-PAIR-003")
+            Adjustment(
+                "merged",
+                "results of one reply that stood in several messages are sent in one",
+                "ANT-PAIR-003",
+            )
         )
         out.changed = True
     side.add(blocks, min(groups) if groups else None)
@@ -173,15 +180,35 @@ def _note_notice(call: Call, kind: str, text: str, rendered: Rendered[Any]) -> b
 
 
 def _recorded(
-    renderer: Renderer, call: Call, fact: CallFact, wire_id: str, side: Side, rendered: Rendered[Any], out: Out
+    renderer: Renderer,
+    call: Call,
+    fact: CallFact,
+    wire_id: str,
+    side: Side,
+    rendered: Rendered[Any],
+    out: Out,
 ) -> tuple[dict[str, Any], int | None]:
     """A recorded result, verbatim as far as the API takes it."""
     rendered.told.append((call.key, "completed", None, call.part.name))
+    if call.conflicting:
+        rendered.adjustments.extend(
+            Adjustment(
+                "merged",
+                f"a further result of call {call.key!r} is not sent",
+                "ANT-PAIR-006",
+                call.key,
+                (fact_id,),
+                content,
+            )
+            for fact_id, content in call.further_results
+        )
     raw = fact.raw.value if fact.raw is not None and _own(fact.raw.value) else None  # type: ignore[union-attr]
     failed = bool(fact.is_error)  # type: ignore[union-attr]
     if raw is not None:
         block = raw if raw.get("tool_use_id") == wire_id else {**raw, "tool_use_id": wire_id}
-        if not raw.keys() <= keys.BLOCK_KEYS["tool_result"] or (raw.get("is_error") is not None and not isinstance(raw["is_error"], bool)):
+        if not raw.keys() <= keys.BLOCK_KEYS["tool_result"] or (
+            raw.get("is_error") is not None and not isinstance(raw["is_error"], bool)
+        ):
             block = {k: v for k, v in block.items() if k in keys.BLOCK_KEYS["tool_result"]}
             block["is_error"] = failed
             _trimmed(rendered, call, fact, raw)
@@ -189,7 +216,7 @@ def _recorded(
     else:
         content: Any = fact.content  # type: ignore[union-attr]
         block = {"type": "tool_result", "tool_use_id": wire_id}
-        block["content"] = content if isinstance(content, str) else [_block(part) for part in content]
+        block["content"] = content if isinstance(content, str) else [words.block_of(part) for part in content]
         if failed:
             block["is_error"] = True
     inner = block.get("content")
@@ -242,7 +269,7 @@ def _sound(renderer: Renderer, block: dict[str, Any], before: list[dict[str, Any
         return block.get("tool_name") in renderer.head.offered
     if kind == "browser_state":
         return _consistent(block) and not any(b.get("type") == kind for b in before)
-    return kind not in ("document", "search_result") or _usable(block)
+    return kind not in ("document", "search_result") or words.usable(block)
 
 
 def _consistent(state: dict[str, Any]) -> bool:
@@ -259,7 +286,13 @@ def _consistent(state: dict[str, Any]) -> bool:
 
 
 def _fitting(
-    renderer: Renderer, call: Call, fact: CallFact, block: dict[str, Any], side: Side, rendered: Rendered[Any], out: Out
+    renderer: Renderer,
+    call: Call,
+    fact: CallFact,
+    block: dict[str, Any],
+    side: Side,
+    rendered: Rendered[Any],
+    out: Out,
 ) -> dict[str, Any]:
     """A result's list of blocks, as far as the API takes it in this result; the rest is moved behind or left out."""
     given: list[dict[str, Any]] = block["content"]
@@ -271,14 +304,27 @@ def _fitting(
         allowed, because = _TOOLSET, "ANT-RES-009"
     else:
         allowed, because = wire.RESULT_BLOCKS, "ANT-RES-001"
-        if any(b.get("type") == "search_result" for b in given) and any(b.get("type") != "search_result" for b in given):
+        if any(b.get("type") == "search_result" for b in given) and any(
+            b.get("type") != "search_result" for b in given
+        ):
             allowed, because = frozenset({"search_result"}), "ANT-RES-007"
     kept: list[dict[str, Any]] = []
     for inner in given:
         kind = inner.get("type")
         if kind == "text" and not str(inner.get("text") or "").strip():
-            _note(rendered, "dropped_empty", "a blank text in a result is left out", "ANT-RES-004", call, fact, inner)
-        elif kind == "image" and (shown := pictures.honest(inner, rendered.adjustments, fact.fact_id)) is not inner:
+            _note(
+                rendered,
+                "dropped_empty",
+                "a blank text in a result is left out",
+                "ANT-RES-004",
+                call,
+                fact,
+                inner,
+            )
+        elif (
+            kind == "image"
+            and (shown := pictures.honest(inner, rendered.adjustments, fact.fact_id)) is not inner
+        ):
             if shown is None:
                 _note(rendered, "media_moved", "a picture that the API cannot take is left out", "ANT-BLK-006", call,
                       fact, inner)  # fmt: skip
@@ -343,113 +389,5 @@ def content_text(call: Call) -> str | None:
         if content is not None:
             if isinstance(content, str):
                 return content
-            return Json.of([_block(part) for part in content]).text
+            return Json.of([words.block_of(part) for part in content]).text
     return None
-
-
-# ---------------------------------------------------------------- words and media
-
-
-def user_blocks(renderer: Renderer, entry: Entry, out: Out) -> list[dict[str, Any]]:
-    """The blocks of a user message: blank text and what has no place on the user's side are left out."""
-    blocks: list[dict[str, Any]] = []
-    part: Any
-    for part in entry.parts:
-        kind = part.kind
-        if kind == "text":
-            text = part.text
-            if not text or text.isspace():
-                _left_out(entry, out, "dropped_empty", "a blank text is left out", "ANT-BLK-002", part)
-            else:
-                blocks.append(replay(part.raw.value, out, entry) if part.raw is not None else {"type": "text", "text": text})
-        elif kind == "media":
-            block = pictures.honest(_block(part), out.notes, entry.fact.fact_id)
-            if block is None or not _usable(block):
-                _left_out(entry, out, "media_moved", "a picture or document that the API cannot take", "ANT-BLK-006", part)
-            elif block.get("type") == "container_upload" and not any("code_execution" in t for t in renderer.head.offered):
-                _left_out(entry, out, "media_moved", "an upload needs the code execution tool", "ANT-BLK-012", part)
-            else:
-                blocks.append(replay(block, out, entry))
-        elif kind == "opaque" and part.type not in FOREIGN and part.type not in wire.ASSISTANT_BLOCKS and part.type:
-            blocks.append(replay(part.raw.value, out, entry))
-        else:
-            _left_out(entry, out, "dropped_fragment", f"a {kind} block has no place in a user message", "ANT-MSG-003", part)
-    return blocks
-
-
-def _left_out(entry: Entry, out: Out, kind: Any, message: str, because: str, part: Any) -> None:
-    raw = getattr(part, "raw", None)
-    content = raw.text if raw is not None else getattr(part, "text", None)
-    out.notes.append(Adjustment(kind, message, because, facts=(entry.fact.fact_id,), content=content))
-    out.changed = True
-
-
-FOREIGN: Final = frozenset(
-    {
-        "output_text", "input_text", "refusal", "tool_call", "reasoning", "function_call", "function_call_output",
-        "image_url", "input_image", "input_file", "input_audio", "tool-call", "tool-result", "text", "tool_use",
-        "tool_result", "image", "document", "audio", "file", "json",
-    }
-)  # fmt: skip
-"""Types of other wires, and of this one where the block is broken: such an opaque part is no block of this API."""
-
-
-def replay(block: dict[str, Any], out: Out, entry: Entry) -> dict[str, Any]:
-    """A block as it was received, less the keys that the API does not take back."""
-    kind = block.get("type")
-    known = keys.BLOCK_KEYS.get(kind) if isinstance(kind, str) else None
-    if known is None or block.keys() <= known:
-        return block
-    extra = {k: v for k, v in block.items() if k not in known}
-    out.notes.append(
-        Adjustment("trimmed", f"a {kind} block has keys that the API does not know", "ANT-MSG-004",
-                   facts=(entry.fact.fact_id,), content=Json.of(extra).text)
-    )  # fmt: skip
-    return {k: v for k, v in block.items() if k in known}
-
-
-def _usable(block: dict[str, Any]) -> bool:
-    """Whether a document or search result has a form that the API takes. (Pictures have been looked at.)
-
-    https://platform.claude.com/docs/en/build-with-claude/pdf-support and .../build-with-claude/search-results
-    """
-    kind, source = block.get("type"), block.get("source")
-    if kind == "search_result":
-        held = block.get("content")
-        return (
-            isinstance(source, str)
-            and isinstance(block.get("title"), str)
-            and isinstance(held, list)
-            and bool(held)
-            and all(isinstance(b, dict) and str(b.get("text") or "").strip() for b in held)
-        )
-    if kind != "document":
-        return kind == "container_upload" or isinstance(source, dict)
-    if not isinstance(source, dict):
-        return False
-    wanted = {"base64": "application/pdf", "text": "text/plain"}.get(str(source.get("type")))
-    return wanted is None or source.get("media_type") == wanted
-
-
-def _block(part: Any) -> dict[str, Any]:
-    """A text or media part as a block of this API."""
-    raw = part.raw.value if part.raw is not None else None
-    if part.kind == "text":
-        return raw if isinstance(raw, dict) and raw.get("type") == "text" else {"type": "text", "text": part.text}
-    if part.kind == "opaque":
-        return raw if isinstance(raw, dict) else {"type": "text", "text": Json.of(raw).text}
-    if isinstance(raw, dict) and raw.get("type") in wire.USER_BLOCKS:
-        return raw
-    return _media(part)
-
-
-def _media(part: Media) -> dict[str, Any]:
-    """A picture or document of another API."""
-    if part.media == "file" and part.file_id:
-        return {"type": "document", "source": {"type": "file", "file_id": part.file_id}}
-    kind = "image" if part.media == "image" else "document"
-    if part.data is not None:
-        return {"type": kind, "source": {"type": "base64", "media_type": part.media_type, "data": part.data}}
-    if part.url is not None:
-        return {"type": kind, "source": {"type": "url", "url": part.url}}
-    return {"type": part.media}

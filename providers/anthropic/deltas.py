@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from normalizer.parts import Json
-from normalizer.providers.anthropic import read, wire
+from normalizer.providers.anthropic import blocks, wire
 from normalizer.reading import Finding, Fragment
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ class Block:
             block = self.value()
             if self.type in CALLS or "input" in self.pieces:
                 block["input"] = self._input()
-            self._part = read.part(block)
+            self._part = blocks.part(block)
         return self._part
 
     @property

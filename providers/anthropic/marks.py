@@ -46,7 +46,9 @@ def tidy(request: dict[str, Any], notes: list[Adjustment]) -> None:
     for path in places[max(len(places) - room, 0) :]:
         long = _at(request, path)["cache_control"].get("ttl") == "1h"
         if long and short:
-            _leave_out(request, path, notes, "one of an hour may not follow one of five minutes", "ANT-CACHE-003")
+            _leave_out(
+                request, path, notes, "one of an hour may not follow one of five minutes", "ANT-CACHE-003"
+            )
         short = short or not long
 
 
@@ -54,7 +56,11 @@ def _refused(block: dict[str, Any], path: tuple[Any, ...]) -> tuple[str, str] | 
     mark = block["cache_control"]
     if mark is None:
         return None
-    if not isinstance(mark, dict) or mark.get("type") != "ephemeral" or mark.get("ttl", "5m") not in ("5m", "1h"):
+    if (
+        not isinstance(mark, dict)
+        or mark.get("type") != "ephemeral"
+        or mark.get("ttl", "5m") not in ("5m", "1h")
+    ):
         return "it is of no known form", "ANT-CACHE-007"
     if path[0] == "tools" and block.get("defer_loading"):
         return "a deferred tool carries none", "ANT-CACHE-005"

@@ -28,7 +28,12 @@ def honest(block: dict[str, Any] | None, notes: Sequence[Adjustment], fact_id: s
     The same object comes back where nothing is wrong with it.
     """
     source = block.get("source") if block is not None else None
-    if block is None or block.get("type") != "image" or not isinstance(source, dict) or source.get("type") != "base64":
+    if (
+        block is None
+        or block.get("type") != "image"
+        or not isinstance(source, dict)
+        or source.get("type") != "base64"
+    ):
         return block
     data = source.get("data")
     if not isinstance(data, str):

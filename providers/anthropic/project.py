@@ -41,7 +41,9 @@ def project(transcript: Transcript, options: Options, previous: Projection | Non
     there is nothing to send, and `unknown_profile` for a profile, of which this API has none.
     """
     if options.profile is not None:
-        raise CannotProject(f"the target 'anthropic' has no profile {options.profile!r}", reason="unknown_profile")
+        raise CannotProject(
+            f"the target 'anthropic' has no profile {options.profile!r}", reason="unknown_profile"
+        )
     if options.open_calls == "refuse" and transcript.pending:
         raise OpenCalls(transcript.pending)
     named = options.model or last_model(transcript)
@@ -55,15 +57,22 @@ def project(transcript: Transcript, options: Options, previous: Projection | Non
     new_told = _new_told(transcript, kept, chain)
     wire_ids = _ids(transcript, chain, kept)
     ids = wire_ids.by_key
-    head = top.build(transcript, wire.capability(model), kept.top if kept is not None else None,
-                     len(kept.ids.by_key) if kept is not None else 0)
+    head = top.build(
+        transcript,
+        wire.capability(model),
+        kept.top if kept is not None else None,
+        len(kept.ids.by_key) if kept is not None else 0,
+    )
     renderer = Renderer(transcript, options, model, chain, ids, head)
     before = kept.rendering if kept is not None and kept.top is head and not chain.restarted else None
     rendering = render_steps(transcript, _FIRST, renderer, before, new_told)
     if not rendering.messages:
-        raise CannotProject("there is no message to send: the history holds nothing that may stand in one", reason="no_messages")
+        raise CannotProject(
+            "there is no message to send: the history holds nothing that may stand in one",
+            reason="no_messages",
+        )
     notes = [*head.adjustments, *rendering.adjustments]
-    request = _request(named, head, rendering, renderer, notes)
+    request = _request(named, head, rendering, notes)
     _compare(chain, head, rendering, notes)
     final = rendering.last
     return Projection(
@@ -122,8 +131,10 @@ def _ids(transcript: Transcript, chain: Chain, kept: _Kept | None) -> _Ids:
         wire_id = calls[key].part.id
         if key in told and told[key].wire_id:
             wire_id = told[key].wire_id
-        elif not wire_id or wire_id in ids or not (
-            wire_id.isascii() and wire_id.replace("-", "_").replace("_", "a").isalnum()
+        elif (
+            not wire_id
+            or wire_id in ids
+            or not (wire_id.isascii() and wire_id.replace("-", "_").replace("_", "a").isalnum())
         ):
             wire_id = mapped(wire_id, wire.CALL_ID, ids) if wire_id else hashed("toolu_", key, ids)
         ids.by_key[key] = wire_id  # type: ignore[assignment]
@@ -133,7 +144,7 @@ def _ids(transcript: Transcript, chain: Chain, kept: _Kept | None) -> _Ids:
 
 
 def _request(
-    model: str | None, head: top.Top, rendering: Rendering[Flow], renderer: Renderer, notes: list[Adjustment]
+    model: str | None, head: top.Top, rendering: Rendering[Flow], notes: list[Adjustment]
 ) -> dict[str, Any]:
     """The body: the model if it is known, the history, and what the history decides of the settings."""
     request: dict[str, Any] = {}
@@ -158,7 +169,11 @@ def _request(
 def _compare(chain: Chain, head: top.Top, rendering: Rendering[Flow], notes: list[Adjustment]) -> None:
     """Report where the bytes that were sent are not the beginning of this request."""
     if chain.restarted:
-        notes.append(Adjustment("prefix_changed", "the API refused the last request; the prefix begins anew", "refused"))
+        notes.append(
+            Adjustment(
+                "prefix_changed", "the API refused the last request; the prefix begins anew", "refused"
+            )
+        )
         return
     if chain.base is None:
         return
@@ -197,9 +212,13 @@ def _sending(
             if key not in known:
                 call = transcript.calls[key]
                 outcome, result, effects = state(call, kind)
-                told.append(Told(key, outcome, ids[key], name, result if text is None else None, text, effects))
+                told.append(
+                    Told(key, outcome, ids[key], name, result if text is None else None, text, effects)
+                )
         news.extend(step.news)
-        choices.extend(Choice(*choice) for choice in step.choices if (choice[0], choice[1]) not in chain.choices)
+        choices.extend(
+            Choice(*choice) for choice in step.choices if (choice[0], choice[1]) not in chain.choices
+        )
     count, blocks = rendering.digest(len(rendering.slots))
     return Sending(
         target=wire.API,

@@ -10,40 +10,21 @@ from typing import TYPE_CHECKING, Any, Final
 
 from normalizer import cleaning
 from normalizer.facts import OutcomeAttested
-from normalizer.frozen import maker
 from normalizer.notices import MARK, read_back
-from normalizer.parts import (
-    Json,
-    Media,
-    Opaque,
-    Reasoning,
-    ServerToolCall,
-    ServerToolResult,
-    Text,
-    Tool,
-    ToolCall,
-)
+from normalizer.parts import Json, Opaque, Text, Tool
+from normalizer.providers.anthropic import wire
+from normalizer.providers.anthropic.blocks import CALL_KEYS, KNOWN, TEXT_KEYS, call, kept, make_text, part
 from normalizer.reading import Reading
 from normalizer.recording import Recorder
-from normalizer.providers.anthropic import wire
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from normalizer.parts import Part
     from normalizer.provider import Origin
 
 NONE: Final = Json("null")
 """The `raw` of instructions that a request does not have."""
 
-make_text = maker(Text)
-make_call = maker(ToolCall)
-
-_TEXT_KEYS: Final = ["type", "text"]
-_CALL_KEYS: Final = ["type", "id", "name", "input"]
 _RESULT_KEYS: Final = (["type", "tool_use_id", "content"], ["type", "tool_use_id", "content", "is_error"])
-# what other APIs call a block of words
-_WORDS: Final = frozenset({"output_text", "input_text"})
 _HISTORY: Final = frozenset({"messages", "system", "tools"})
 _ROLES: Final = frozenset({"user", "assistant", "system"})
 # what other formats call the role of a message that holds a tool's result
@@ -71,15 +52,24 @@ def _sniff_messages(messages: list[Any]) -> int:
     for message in messages:
         if not isinstance(message, dict) or not isinstance(message.get("role"), str):
             return 0
-        if message["role"] in ("tool", "function", "developer", "model") or "tool_calls" in message or "parts" in message:
+        if (
+            message["role"] in ("tool", "function", "developer", "model")
+            or "tool_calls" in message
+            or "parts" in message
+        ):
             return 0
         content = message.get("content")
         if isinstance(content, list):
             for block in content:
                 kind = block.get("type") if isinstance(block, dict) else None
-                if not isinstance(kind, str) or kind in ("image_url", "input_text", "output_text", "tool-call"):
+                if not isinstance(kind, str) or kind in (
+                    "image_url",
+                    "input_text",
+                    "output_text",
+                    "tool-call",
+                ):
                     return 0
-                score = max(score, 20 if kind == "text" else 75 if kind in _KNOWN else 0)
+                score = max(score, 20 if kind == "text" else 75 if kind in KNOWN else 0)
         elif isinstance(content, str):
             score = max(score, 20)
         elif content is not None:
@@ -111,10 +101,8 @@ def read(value: Any, origin: Origin) -> Reading:
     origin = {**origin, "container": container} if (container := _container(value)) else origin
     newest = next((n for n in range(last, -1, -1) if _role(messages[n]) == "assistant"), last)
     for number, message in enumerate(messages):
-        if number != newest and type(message) is dict and len(message) == 2 and type(message.get("content")) is list:
-            if _usual(recorder, number, message["role"] if "role" in message else None, message["content"]):
-                continue
-        _message(recorder, number, message, origin if number == newest else {}, last=number == last)
+        if number == newest or not _usual(recorder, number, message):
+            _message(recorder, number, message, origin if number == newest else {})
     waiting = _pauses(messages, origin)
     return Reading(
         format=wire.API,
@@ -140,11 +128,14 @@ def _container(value: dict[str, Any]) -> str | None:
     return container if isinstance(container, str) and container else None
 
 
-def _usual(recorder: Recorder, number: int, role: Any, content: list[Any]) -> bool:
+def _usual(recorder: Recorder, number: int, message: Any) -> bool:
     """The two messages that most histories consist of: a reply of this API's blocks, and nothing but plain results.
 
     Says False where the message has anything else in it, having done nothing.
     """
+    if type(message) is not dict or len(message) != 2 or type(content := message.get("content")) is not list:
+        return False
+    role = message.get("role")
     if role == "assistant":
         parts: list[Part] = []
         wire_ids: list[str] = []
@@ -154,15 +145,15 @@ def _usual(recorder: Recorder, number: int, role: Any, content: list[Any]) -> bo
             kind = block.get("type")
             if kind == "text" and len(block) == 2:
                 text = block.get("text")
-                if type(text) is not str or "\0" in text or list(block) != _TEXT_KEYS:
+                if type(text) is not str or "\0" in text or list(block) != TEXT_KEYS:
                     return False
                 parts.append(make_text(text))
-            elif kind == "tool_use" and len(block) == 4 and list(block) == _CALL_KEYS:
-                call = _call(block, block["name"]) if type(block["name"]) is str else None
-                if call is None or not call.id:
+            elif kind == "tool_use" and len(block) == 4 and list(block) == CALL_KEYS:
+                made = call(block, block["name"]) if type(block["name"]) is str else None
+                if made is None or not made.id:
                     return False
-                wire_ids.append(call.id)
-                parts.append(call)
+                wire_ids.append(made.id)
+                parts.append(made)
             else:
                 return False
         return recorder.usual_reply(f"/messages/{number}", tuple(parts), wire_ids, number)
@@ -181,13 +172,11 @@ def _usual(recorder: Recorder, number: int, role: Any, content: list[Any]) -> bo
     if not content:
         return False
     place = f"/messages/{number}/content/"
-    at = 0
-    for block in content:
+    for at, block in enumerate(content):
         text = block["content"]
         if "\0" in text:
             raise cleaning.Unclean
         recorder.usual_result(f"{place}{at}", block["tool_use_id"], text, number)
-        at += 1
     return True
 
 
@@ -198,7 +187,7 @@ def _pauses(messages: list[Any], origin: Origin) -> bool:
 
 def _response(recorder: Recorder, value: dict[str, Any], origin: Origin) -> Reading:
     """One response as the only message."""
-    _message(recorder, 0, value, origin, last=True, base="")
+    _message(recorder, 0, value, origin, base="")
     return Reading(
         format=wire.API,
         facts=recorder.close(waiting=value.get("stop_reason") == "pause_turn"),
@@ -238,7 +227,7 @@ def _tool(tool: Any) -> Tool:
 
 
 def _message(
-    recorder: Recorder, number: int, message: Any, origin: Origin, *, last: bool, base: str = "/messages/"
+    recorder: Recorder, number: int, message: Any, origin: Origin, *, base: str = "/messages/"
 ) -> None:
     place = f"{base}{number}" if base else ""
     if not isinstance(message, dict):
@@ -254,7 +243,7 @@ def _message(
     elif role == "user":
         if extra:
             recorder.leftover(place, "keys of a message that the API does not know", extra)
-        _user(recorder, place, content, number, last=last)
+        _user(recorder, place, content, number)
     elif role == "system":
         _mid_system(recorder, place, message, number)
     elif role in _RESULT_ROLES:
@@ -273,7 +262,7 @@ def _assistant(
     """A reply; result blocks in it open the user turn behind it, as the API would have wanted them."""
     more: dict[str, Any] = {}
     if extra:
-        more = _reply_fields(recorder, place, extra)
+        more = _reply_fields(extra)
     if origin:
         more.update({k: origin[k] for k in ("stop_reason", "container") if k in origin and k not in more})
     if type(content) is str:
@@ -286,14 +275,12 @@ def _assistant(
         recorder.reply(place, (), group=number, **more)
         return
     if any(type(block) is dict and block.get("type") == "tool_result" for block in content):
-        _split_assistant(recorder, place, content, number, more)
+        _split_assistant(recorder, place, content, more)
         return
     recorder.reply(place, tuple([part(block) for block in content]), group=number, **more)
 
 
-def _split_assistant(
-    recorder: Recorder, place: str, content: list[Any], number: int, more: dict[str, Any]
-) -> None:
+def _split_assistant(recorder: Recorder, place: str, content: list[Any], more: dict[str, Any]) -> None:
     """An assistant message with results in it: each run of other blocks is a reply of its own."""
     recorder.finding("displaced_result", "a tool's result stands in an assistant message", place)
     run: list[Part] = []
@@ -301,17 +288,17 @@ def _split_assistant(
     for at, block in enumerate(content):
         if type(block) is dict and block.get("type") == "tool_result":
             if run:
-                recorder.reply(f"{place}/content/{start}", tuple(run), group=None, **more)
+                recorder.reply(f"{place}/content/{start}", tuple(run), **more)
                 run = []
             _result(recorder, f"{place}/content/{at}", block, None)
         else:
             start = start if run else at
             run.append(part(block))
     if run:
-        recorder.reply(f"{place}/content/{start}", tuple(run), group=None, **more)
+        recorder.reply(f"{place}/content/{start}", tuple(run), **more)
 
 
-def _reply_fields(recorder: Recorder, place: str, extra: dict[str, Any]) -> dict[str, Any]:
+def _reply_fields(extra: dict[str, Any]) -> dict[str, Any]:
     """What stands beside the content of a response."""
     more: dict[str, Any] = {}
     for key in ("stop_reason", "model"):
@@ -324,14 +311,16 @@ def _reply_fields(recorder: Recorder, place: str, extra: dict[str, Any]) -> dict
     return more
 
 
-def _user(recorder: Recorder, place: str, content: Any, number: int, *, last: bool) -> None:
+def _user(recorder: Recorder, place: str, content: Any, number: int) -> None:
     if type(content) is str:
         recorder.open_turn()
         _said(recorder, place, (Text(content),), number, string=True)
         return
     if not isinstance(content, list):
         cleaning.look(content)
-        recorder.finding("bad_line", "the content of a user message is neither text nor a list of blocks", place)
+        recorder.finding(
+            "bad_line", "the content of a user message is neither text nor a list of blocks", place
+        )
         recorder.leftover(place, "content that is neither text nor blocks", content)
         return
     run: list[Part] = []
@@ -358,12 +347,14 @@ def _user(recorder: Recorder, place: str, content: Any, number: int, *, last: bo
         _said(recorder, place, (), number)
 
 
-def _said(recorder: Recorder, place: str, parts: tuple[Part, ...], number: int, *, string: bool = False) -> None:
+def _said(
+    recorder: Recorder, place: str, parts: tuple[Part, ...], number: int, *, string: bool = False
+) -> None:
     """Words of the user's side; late news of ours among them are attested outcomes in their place."""
     if not any(p.kind == "text" and p.text.startswith(MARK) for p in parts):
         calls = [p for p in parts if p.kind in _OF_ASSISTANT]
         if calls:
-            _misplaced(recorder, place, parts, number)
+            _misplaced(recorder, place, parts)
         else:
             recorder.user(place, parts, string=string, group=number)
         return
@@ -388,10 +379,11 @@ def _said(recorder: Recorder, place: str, parts: tuple[Part, ...], number: int, 
         recorder.user(place, tuple(run), string=string, group=number)
 
 
-def _misplaced(recorder: Recorder, place: str, parts: tuple[Part, ...], number: int) -> None:
+def _misplaced(recorder: Recorder, place: str, parts: tuple[Part, ...]) -> None:
     """A user message that holds calls or reasoning: what only a model writes is not the user's.
 
-    A call becomes a reply of its own, since nobody else can have made it; reasoning and a server's blocks are kept aside.
+    A call becomes a reply of its own, since nobody else can have made it; reasoning and a server's blocks are
+    kept aside.
     """
     run: list[Part] = []
     for at, piece in enumerate(parts):
@@ -399,7 +391,9 @@ def _misplaced(recorder: Recorder, place: str, parts: tuple[Part, ...], number: 
             if run:
                 recorder.user(f"{place}:{at}", tuple(run), group=None)
                 run = []
-            recorder.finding("unknown_block", "a call stands in a user message", f"{place}:call{at}", piece.id)
+            recorder.finding(
+                "unknown_block", "a call stands in a user message", f"{place}:call{at}", piece.id
+            )
             recorder.reply(f"{place}:call{at}", (piece,))
         elif piece.kind in _OF_ASSISTANT:
             recorder.finding("unknown_block", f"a {piece.kind} block stands in a user message", place)
@@ -441,7 +435,9 @@ def _parts(recorder: Recorder, place: str, content: Any) -> tuple[Part, ...]:
 def _foreign_result(recorder: Recorder, place: str, message: dict[str, Any], number: int) -> None:
     """A result in a message of its own, as other APIs write it."""
     recorder.finding("displaced_result", f"a result in a message of role {message.get('role')!r}", place)
-    wire_id = next((message[k] for k in ("tool_use_id", "tool_call_id") if isinstance(message.get(k), str)), None)
+    wire_id = next(
+        (message[k] for k in ("tool_use_id", "tool_call_id") if isinstance(message.get(k), str)), None
+    )
     block = {"type": "tool_result", "tool_use_id": wire_id, "content": message.get("content")}
     _result(recorder, place, block, number, plain=False)
 
@@ -455,17 +451,19 @@ def _result(
     wire_id = block.get("tool_use_id")
     raw: Json | None = None
     if type(content) is not str:
-        content, raw = _result_content(content), _kept(block)
+        content, raw = _result_content(content), kept(block)
     if plain:
         keys = list(block)
         if keys not in _RESULT_KEYS or (len(keys) == 4 and flag is not True):
-            raw = _kept(block)
+            raw = kept(block)
     else:
         raw = None
     if type(wire_id) is not str:
         wire_id = None if wire_id is None else str(wire_id)
     if wire_id and wire_id in recorder.server_ids:
-        recorder.finding("orphan_result", "a client result answers a call that the server executes", place, wire_id)
+        recorder.finding(
+            "orphan_result", "a client result answers a call that the server executes", place, wire_id
+        )
         recorder.leftover(place, "client result for a server call", block)
         return
     recorder.result(place, wire_id, content, is_error=flag is True, raw=raw, group=number)
@@ -476,9 +474,7 @@ def _result_content(content: Any) -> Any:
     if content is None:
         return ""
     if isinstance(content, list):
-        return tuple(
-            Text(block) if isinstance(block, str) else _result_part(block) for block in content
-        )
+        return tuple(Text(block) if isinstance(block, str) else _result_part(block) for block in content)
     return Json.of(content).text
 
 
@@ -486,119 +482,4 @@ def _result_part(block: Any) -> Any:
     found = part(block)
     if found.kind in ("text", "media", "opaque"):
         return found
-    return Opaque(str(block.get("type")), _kept(block))
-
-
-# ---------------------------------------------------------------- blocks
-
-
-def part(block: Any) -> Part:
-    """The part that a block is. A block of an unknown type, or of a broken shape, is opaque and keeps its JSON."""
-    if type(block) is dict:
-        kind = block.get("type")
-        if kind == "text":
-            text = block.get("text")
-            if type(text) is str:
-                if len(block) == 2 and list(block) == _TEXT_KEYS:
-                    if "\0" in text:
-                        raise cleaning.Unclean
-                    return make_text(text)
-                return make_text(text, _kept(block))
-        elif kind == "tool_use":
-            name = block.get("name")
-            if type(name) is str:
-                return _call(block, name)
-        elif type(kind) is str and (make := _MAKERS.get(kind)) is not None:
-            return make(block)
-        elif kind in _WORDS and type(block.get("text")) is str:
-            return make_text(block["text"])
-        elif type(kind) is str and kind.endswith("_tool_result"):
-            return _server_result(block)
-        return Opaque(kind if type(kind) is str else "", _kept(block))
-    if isinstance(block, str):
-        return Text(block)
-    return Opaque("", _kept(block))
-
-
-def _call(block: dict[str, Any], name: str) -> ToolCall:
-    given, wire_id = block.get("input"), block.get("id")
-    if type(given) is dict:
-        if type(wire_id) is str and len(block) == 4 and list(block) == _CALL_KEYS:
-            for value in given.values():
-                kind = type(value)
-                if kind is str:
-                    if "\0" in value:
-                        raise cleaning.Unclean
-                elif kind is dict or kind is list:
-                    cleaning.look(value)
-            return make_call(wire_id, name, Json(None, given))
-        arguments = Json(None, given)
-    else:
-        arguments = Json(given) if type(given) is str else Json("{}") if given is None else Json.of(given)
-    return make_call(wire_id if type(wire_id) is str else None, name, arguments, _kept(block))
-
-
-def _kept(value: Any) -> Json:
-    """The raw JSON of a block, with a look at what is in it."""
-    cleaning.look(value)
-    return Json(None, value)
-
-
-def _server_call(block: dict[str, Any]) -> Part:
-    name, wire_id = block.get("name"), block.get("id")
-    if type(name) is not str:
-        return Opaque(block["type"], _kept(block))
-    given = block.get("input")
-    arguments = Json(given) if isinstance(given, str) else Json.of({} if given is None else given)
-    return ServerToolCall(wire_id if type(wire_id) is str else None, name, arguments, _kept(block), block["type"])
-
-
-def _server_result(block: dict[str, Any]) -> Part:
-    call_id, content = block.get("tool_use_id"), block.get("content")
-    failed = block.get("is_error") is True or (
-        isinstance(content, dict) and str(content.get("type", "")).endswith("_error")
-    )
-    return ServerToolResult(call_id if type(call_id) is str else None, _kept(block), failed)
-
-
-def _thinking(block: dict[str, Any]) -> Part:
-    text = block.get("thinking")
-    return Reasoning(text if type(text) is str else "", _kept(block))
-
-
-def _media(block: dict[str, Any]) -> Part:
-    source = block.get("source")
-    found = source if isinstance(source, dict) else {}
-
-    def words(key: str) -> str | None:
-        return found[key] if isinstance(found.get(key), str) else None
-
-    kind = block["type"]
-    return Media(
-        "image" if kind == "image" else "search_result" if kind == "search_result" else "document",
-        words("media_type"),
-        words("data"),
-        words("url"),
-        words("file_id"),
-        block.get("title") if isinstance(block.get("title"), str) else None,
-        _kept(block),
-    )
-
-
-def _upload(block: dict[str, Any]) -> Part:
-    file_id = block.get("file_id")
-    return Media("file", file_id=file_id if isinstance(file_id, str) else None, raw=_kept(block))
-
-
-_MAKERS: Final[dict[str, Callable[[dict[str, Any]], Part]]] = {
-    "thinking": _thinking,
-    "redacted_thinking": _thinking,
-    "server_tool_use": _server_call,
-    "mcp_tool_use": _server_call,
-    "image": _media,
-    "document": _media,
-    "search_result": _media,
-    "container_upload": _upload,
-    **dict.fromkeys(wire.SERVER_RESULTS, _server_result),
-}
-_KNOWN: Final = wire.USER_BLOCKS | wire.ASSISTANT_BLOCKS | wire.SYSTEM_BLOCKS | wire.RESULT_BLOCKS
+    return Opaque(str(block.get("type")), kept(block))

@@ -13,7 +13,7 @@ from normalizer import notices
 from normalizer.chains import state
 from normalizer.facts import News
 from normalizer.projection import Adjustment
-from normalizer.providers.anthropic import answers, keys, marks, replies, wire
+from normalizer.providers.anthropic import answers, keys, marks, replies, wire, words
 from normalizer.stepping import Rendered, Rendering, Step
 
 if TYPE_CHECKING:
@@ -27,9 +27,10 @@ if TYPE_CHECKING:
 class Flow:
     """What a step hands to the next.
 
-    `started`: a message stands before it. `intact`: nothing before it differs from what was read. `held` are keys of server
-    calls that were kept open, `waiting` entries and news that found no place yet. `after_user`: the last message is the
-    user's side's. `betas` are block types that need a beta; `container` is that of waiting code.
+    `started`: a message stands before it. `intact`: nothing before it differs from what was read. `held` are
+    keys of server calls that were kept open, `waiting` entries and news that found no place yet.
+    `after_user`: the last message is the user's side's. `betas` are block types that need a beta; `container`
+    is that of waiting code.
     """
 
     started: bool = False
@@ -46,8 +47,9 @@ class Flow:
 class Out:
     """A step while it is being made.
 
-    `blocks` are the reply's, `calls` the client calls in it that want a result, `told_aside` those that are told as text.
-    `changed` says that something differs from what was received; `open_tail` that the server goes on from here.
+    `blocks` are the reply's, `calls` the client calls in it that want a result, `told_aside` those that are
+    told as text. `changed` says that something differs from what was received; `open_tail` that the server
+    goes on from here.
     """
 
     blocks: list[dict[str, Any]]
@@ -73,7 +75,13 @@ class Renderer:
     """Renders the steps of one projection."""
 
     def __init__(
-        self, transcript: Transcript, options: Options, model: str, chain: Chain, ids: dict[str, str], head: Top
+        self,
+        transcript: Transcript,
+        options: Options,
+        model: str,
+        chain: Chain,
+        ids: dict[str, str],
+        head: Top,
     ) -> None:
         self.transcript = transcript
         self.entries = transcript.entries
@@ -98,11 +106,18 @@ class Renderer:
         if self.usual and not step.last and flow.started and not flow.held and not flow.waiting:
             messages, told = self._usual(step)
             if messages is not None:
-                return Rendered(messages, flow if flow.after_user else replace(flow, after_user=True), _NONE, told, _NONE, _NONE)
+                return Rendered(
+                    messages,
+                    flow if flow.after_user else replace(flow, after_user=True),
+                    _NONE,
+                    told,
+                    _NONE,
+                    _NONE,
+                )
         out = Out([], [], [], [], [], flow.held, set())
         if step.reply is not None:
             replies.render(self, step, flow, before, out)
-            if out.blocks and not flow.started and not self._may_stand_first(step, out):
+            if out.blocks and not flow.started and not self._may_stand_first(out):
                 self._drop_beginning(step, out)
         messages = []
         after_user = flow.after_user
@@ -128,7 +143,8 @@ class Renderer:
 
     def _usual(self, step: Step) -> tuple[list[dict[str, Any]] | None, list[Any]]:
         """The step that most histories consist of: text and calls, each call with a plain recorded result, then perhaps
-        plain words. None where anything else is in it; the long way makes the same of it."""
+        plain words. None where anything else is in it; the long way makes the same of it.
+        """
         reply = step.reply
         nothing: tuple[None, list[Any]] = (None, [])
         if reply is None or reply.fact.kind != "model_replied" or len(step.behind) > 1:
@@ -161,9 +177,14 @@ class Renderer:
                 if len(facts) != 1:
                     return nothing
                 done: Any = facts[0]
-                if done.kind != "call_completed" or type(done.content) is not str or done.raw is not None or done.is_error:
+                if (
+                    done.kind != "call_completed"
+                    or type(done.content) is not str
+                    or done.raw is not None
+                    or done.is_error
+                ):
                     return nothing
-                if results and done.group != group or done.seq < last:
+                if (results and done.group != group) or done.seq < last:
                     return nothing
                 group, last = done.group, done.seq
                 blocks.append({"type": "tool_use", "id": part.id, "name": part.name, "input": given})
@@ -179,7 +200,11 @@ class Renderer:
         if step.behind:
             entry = step.behind[0]
             said: Any = entry.fact
-            if entry.kind != "user" or len(entry.parts) != 1 or (results and (said.group == group or said.group is None)):
+            if (
+                entry.kind != "user"
+                or len(entry.parts) != 1
+                or (results and (said.group == group or said.group is None))
+            ):
                 return nothing
             part = entry.parts[0]
             if part.kind != "text" or part.raw is not None or not part.text or part.text.isspace():
@@ -196,11 +221,12 @@ class Renderer:
         """The index of the first entry of the user's side that says something; the number of entries if there is none."""
         if self._first_user is None:
             self._first_user = next(
-                (n for n, e in enumerate(self.entries) if e.kind in _USER_SIDE and _says(e)), len(self.entries)
+                (n for n, e in enumerate(self.entries) if e.kind in _USER_SIDE and _says(e)),
+                len(self.entries),
             )
         return self._first_user
 
-    def _may_stand_first(self, step: Step, out: Out) -> bool:
+    def _may_stand_first(self, out: Out) -> bool:
         """Whether a reply may begin the request: after a compaction, or where nobody else says anything."""
         return out.blocks[0].get("type") == "compaction" or self.first_user() >= len(self.entries)
 
@@ -235,7 +261,9 @@ class Renderer:
             kept = text.rstrip()
             messages[-1] = {
                 "role": "assistant",
-                "content": kept if isinstance(content, str) else [*content[:-1], {**content[-1], "text": kept}],
+                "content": kept
+                if isinstance(content, str)
+                else [*content[:-1], {**content[-1], "text": kept}],
             }
             rendered.adjustments.append(
                 Adjustment("trimmed", "white space at the end of a prefill", "ANT-MSG-006",
@@ -260,7 +288,7 @@ class Renderer:
             self._entry(step.behind[0], side, out)
             side.close()
             return ()
-        items = self._items(step, flow, out, rendered)
+        items = self._items(step, flow)
         if out.held:
             self._withhold(step, items, rendered)
             side.close()
@@ -280,7 +308,7 @@ class Renderer:
         side.close()
         return self._system(system, flow, rendered, out)
 
-    def _items(self, step: Step, flow: Flow, out: Out, rendered: Rendered[Flow]) -> list[Any]:
+    def _items(self, step: Step, flow: Flow) -> list[Any]:
         """Everything but results, in order: what waited, entries and news by `seq`."""
         items: list[Any] = [*step.behind, *self.news_by_step.get(step.after, ())]
         if step.last and self.chain.base is not None:
@@ -332,7 +360,7 @@ class Renderer:
             )
             side.add([{"type": "text", "text": text}], fact.group)
             return
-        blocks = answers.user_blocks(self, entry, out)
+        blocks = words.user_blocks(self, entry, out)
         string = getattr(fact, "string", False)
         if blocks:
             side.add(blocks, fact.group, string=string)
@@ -379,12 +407,14 @@ class Renderer:
         if not rendered.messages:
             if not flow.after_user:
                 return tuple(entries)
-        elif rendered.messages[-1]["role"] == "assistant" and not _ends_in_server_result(rendered.messages[-1]):
+        elif rendered.messages[-1]["role"] == "assistant" and not _ends_in_server_result(
+            rendered.messages[-1]
+        ):
             return tuple(entries)
         for entry in entries:
             blocks = self.head.later[entry.fact.fact_id]
             raw = getattr(entry.fact, "raw", None)
-            if raw is not None:
+            if raw is not None and raw.value.get("role") == "system" and raw.value.get("content") is not None:
                 message = {k: v for k, v in raw.value.items() if k in keys.SYSTEM_KEYS}
             elif getattr(entry.fact, "string", False) and len(blocks) == 1:
                 message = {"role": "system", "content": blocks[0]["text"]}
@@ -402,8 +432,26 @@ def _flow(
 ) -> Flow:  # fmt: skip
     """The flow behind a step; the same object where nothing changes, which makes comparing cheap."""
     intact = flow.intact and not out.changed
-    new = (flow.started or bool(messages), intact, after_user, out.held, waiting, betas, flow.marks + found, out.container)
-    old = (flow.started, flow.intact, flow.after_user, flow.held, flow.waiting, flow.betas, flow.marks, flow.container)
+    new = (
+        flow.started or bool(messages),
+        intact,
+        after_user,
+        out.held,
+        waiting,
+        betas,
+        flow.marks + found,
+        out.container,
+    )
+    old = (
+        flow.started,
+        flow.intact,
+        flow.after_user,
+        flow.held,
+        flow.waiting,
+        flow.betas,
+        flow.marks,
+        flow.container,
+    )
     return flow if new == old else Flow(*new)
 
 

@@ -8,16 +8,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from normalizer import notices
 from normalizer.parts import Json
 from normalizer.projection import Adjustment
-from normalizer.providers.anthropic import answers, keys, server_calls, thinking, wire
+from normalizer.providers.anthropic import server_calls, thinking, wire, words
 
 if TYPE_CHECKING:
     from normalizer.parts import ToolCall
     from normalizer.providers.anthropic.render import Flow, Out, Renderer
     from normalizer.stepping import Rendering, Step
-    from normalizer.transcript import Call, Entry
+    from normalizer.transcript import Entry
 
 _SIMPLE: Final = frozenset({"text", "tool_call"})
 
@@ -42,12 +41,13 @@ def render(renderer: Renderer, step: Step, flow: Flow, before: Rendering[Any], o
         if kind == "text":
             text = part.text
             if not text or text.isspace():
-                answers._left_out(entry, out, "dropped_empty", "a blank text is left out", "ANT-BLK-002", part)  # noqa: SLF001
+                words.left_out(entry, out, "dropped_empty", "a blank text is left out", "ANT-BLK-002", part)
                 # what models write between blocks and the API does not take back is no change of its own
                 out.changed = True
                 continue
             raw = part.raw
-            block = {"type": "text", "text": text} if raw is None else answers.replay(raw.value, out, entry)
+            own = raw is not None and raw.value.get("type") == "text"
+            block = words.replay(raw.value, out, entry) if own else {"type": "text", "text": text}  # type: ignore[union-attr]
             pieces.append(Piece(part, None, block))
         elif kind == "tool_call":
             key = next(keys_of)
@@ -102,7 +102,7 @@ def _call_block(renderer: Renderer, entry: Entry, key: str, part: ToolCall, out:
     given = _input(arguments)
     own = part.raw.value if part.raw is not None else None
     if isinstance(own, dict) and own.get("type") == "tool_use":
-        block = answers.replay(own, out, entry)
+        block = words.replay(own, out, entry)
         if block.get("id") == wire_id and block.get("name") == name and type(block.get("input")) is dict:
             return block
         return {**block, "id": wire_id, "name": name, "input": given}
@@ -170,7 +170,13 @@ def _trim_end(entry: Entry, pieces: list[Piece], out: Out) -> None:
 
 
 def _choose(
-    renderer: Renderer, step: Step, flow: Flow, before: Rendering[Any], entry: Entry, pieces: list[Piece], out: Out
+    renderer: Renderer,
+    step: Step,
+    flow: Flow,
+    before: Rendering[Any],
+    entry: Entry,
+    pieces: list[Piece],
+    out: Out,
 ) -> None:
     """Decide about reasoning, server calls, uploads and blocks of other kinds."""
     own = entry.fact.api in (None, wire.API)
@@ -197,22 +203,38 @@ def _choose(
 
 def _last_fallback(pieces: list[Piece]) -> int:
     """Where the last fallback block stands; -1 if there is none."""
-    return max((n for n, p in enumerate(pieces) if p.part.kind == "opaque" and p.part.type == "fallback"), default=-1)
+    return max(
+        (n for n, p in enumerate(pieces) if p.part.kind == "opaque" and p.part.type == "fallback"), default=-1
+    )
 
 
 def _opaque(entry: Entry, piece: Piece, out: Out, *, own: bool, before_fallback: bool) -> None:
     part = piece.part
     block = part.raw.value
     if before_fallback and part.type == "connector_text":
-        drop(entry, piece, out, "dropped_fragment", "a connector's text before a fallback block goes", "ANT-REF-005")
-    elif not own or part.type in answers.FOREIGN or not part.type or part.type in wire.USER_BLOCKS:
-        drop(entry, piece, out, "dropped_fragment", f"a block of type {part.type!r} is none of this API", "ANT-MSG-003")
+        drop(
+            entry,
+            piece,
+            out,
+            "dropped_fragment",
+            "a connector's text before a fallback block goes",
+            "ANT-REF-005",
+        )
+    elif not own or part.type in words.FOREIGN or not part.type or part.type in wire.USER_BLOCKS:
+        drop(
+            entry,
+            piece,
+            out,
+            "dropped_fragment",
+            f"a block of type {part.type!r} is none of this API",
+            "ANT-MSG-003",
+        )
     elif part.type == "compaction" and block.get("content") == "":
         drop(entry, piece, out, "dropped_empty", "an empty compaction", "ANT-CTX-005")
     elif part.type in wire.SERVER_CALLS or part.type in wire.THINKING:
         drop(entry, piece, out, "dropped_fragment", f"a {part.type} block is broken", "ANT-MSG-003")
     else:
-        piece.block = answers.replay(block, out, entry)
+        piece.block = words.replay(block, out, entry)
         if part.type in wire.BETAS:
             out.betas.add(part.type)
 
@@ -241,4 +263,4 @@ def text_of(blocks: list[dict[str, Any]]) -> str:
     return Json.of(blocks).text
 
 
-__all__ = ["Call", "Piece", "drop", "keys", "notices", "render", "text_of"]
+__all__ = ["Piece", "drop", "render", "text_of"]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from normalizer.projection import Adjustment
-from normalizer.providers.anthropic import answers, replies, wire
+from normalizer.providers.anthropic import replies, wire, words
 
 if TYPE_CHECKING:
     from normalizer.providers.anthropic.render import Flow, Out, Renderer
@@ -23,19 +23,31 @@ _CODE: Final = frozenset({"code_execution", "bash_code_execution", "text_editor_
 
 
 def choose(
-    renderer: Renderer, step: Step, flow: Flow, entry: Entry, pieces: list[Piece], out: Out, *, own: bool, border: int
+    renderer: Renderer,
+    step: Step,
+    flow: Flow,
+    entry: Entry,
+    pieces: list[Piece],
+    out: Out,
+    *,
+    own: bool,
+    border: int,
 ) -> None:
     """Give server calls and their results blocks, or leave them out; inner calls of left-out code go with it."""
     held: set[str] = set()
     gone: set[str | None] = set()
-    results: dict[str | None, Piece] = {p.key: p for p in pieces if p.part.kind == "server_tool_result" and p.key is not None}
+    results: dict[str | None, Piece] = {
+        p.key: p for p in pieces if p.part.kind == "server_tool_result" and p.key is not None
+    }
     for at, piece in enumerate(pieces):
         if piece.part.kind != "server_tool_call":
             continue
         call = renderer.server_calls[piece.key or ""]
-        verdict = _verdict(renderer, step, entry, call, results, own=own, before_fallback=at < border, pieces=pieces)
+        verdict = _verdict(
+            renderer, step, entry, call, results, own=own, before_fallback=at < border, pieces=pieces
+        )
         if verdict is None:
-            piece.block = answers.replay(piece.part.raw.value, out, entry)
+            piece.block = words.replay(piece.part.raw.value, out, entry)
             _need_beta(piece.block, out)
             if call.key not in results:
                 held.add(call.key)
@@ -45,7 +57,7 @@ def choose(
             gone.add(call.part.id)
     for piece in pieces:
         if piece.part.kind == "server_tool_result":
-            _result(renderer, flow, entry, piece, pieces, out)
+            _result(flow, entry, piece, pieces, out)
     _inner_calls(renderer, flow, entry, pieces, gone, out)
     closed = {p.key for p in pieces if p.part.kind == "server_tool_result" and p.block is not None}
     out.held = frozenset(held | {key for key in flow.held if key not in closed})
@@ -85,15 +97,22 @@ def _verdict(
         return "a request left it out; it stays out", "ANT-SRV-001"
     if call.result is not None:
         return _with_result(renderer, step, call, results, before_fallback=before_fallback)
-    return _without_result(renderer, step, entry, call, raw, before_fallback=before_fallback, pieces=pieces)
+    return _without_result(renderer, step, entry, call, before_fallback=before_fallback, pieces=pieces)
 
 
 def _with_result(
-    renderer: Renderer, step: Step, call: ServerCall, results: dict[str | None, Piece], *, before_fallback: bool
+    renderer: Renderer,
+    step: Step,
+    call: ServerCall,
+    results: dict[str | None, Piece],
+    *,
+    before_fallback: bool,
 ) -> tuple[str, str] | None:
     assert call.result is not None  # noqa: S101 - the caller has looked
     kind = call.result.raw.value.get("type")
-    wanted = "mcp_tool_result" if call.part.form == "mcp_tool_use" else wire.RESULT_OF.get(call.part.name, kind)
+    wanted = (
+        "mcp_tool_result" if call.part.form == "mcp_tool_use" else wire.RESULT_OF.get(call.part.name, kind)
+    )
     if kind != wanted:
         return f"its result is of the kind {kind!r}", "ANT-SRV-005"
     if _unsealed(call.result.raw.value):
@@ -112,7 +131,7 @@ def _with_result(
 
 
 def _without_result(
-    renderer: Renderer, step: Step, entry: Entry, call: ServerCall, raw: dict[str, Any], *, before_fallback: bool,
+    renderer: Renderer, step: Step, entry: Entry, call: ServerCall, *, before_fallback: bool,
     pieces: list[Piece],
 ) -> tuple[str, str] | None:  # fmt: skip
     """An unanswered call stays only as the open tail that the server goes on from."""
@@ -122,9 +141,18 @@ def _without_result(
     if fact.kind == "reply_cut":
         return "the reply was cut before its result came", "ANT-STR-007"
     client = any(p.part.kind == "tool_call" and p.block is not None for p in pieces)
-    if not (fact.stop_reason == "pause_turn" or fact.stop_reason is None or (fact.stop_reason == "tool_use" and client)):
+    if not (
+        fact.stop_reason == "pause_turn"
+        or fact.stop_reason is None
+        or (fact.stop_reason == "tool_use" and client)
+    ):
         return f"the reply ended ({fact.stop_reason}) without its result", "ANT-SRV-001"
-    if fact.stop_reason is None and not client and pieces[-1].part is not call.part and not _is_tail(pieces, call):
+    if (
+        fact.stop_reason is None
+        and not client
+        and pieces[-1].part is not call.part
+        and not _is_tail(pieces, call)
+    ):
         return "its result never came", "ANT-SRV-001"
     if _moved_on(renderer, step, call):
         return "its result never came and the conversation has moved on", "ANT-SRV-001"
@@ -184,9 +212,7 @@ def _offered(renderer: Renderer, call: ServerCall) -> bool:
     return any(name == stem or name.startswith(stem) for name in offered)
 
 
-def _result(
-    renderer: Renderer, flow: Flow, entry: Entry, piece: Piece, pieces: list[Piece], out: Out
-) -> None:
+def _result(flow: Flow, entry: Entry, piece: Piece, pieces: list[Piece], out: Out) -> None:
     """A server's result goes with its call."""
     if piece.key is None:
         replies.drop(entry, piece, out, "dropped_orphan", "a server's result without its call", "ANT-SRV-004")
@@ -195,7 +221,7 @@ def _result(
     if here.block is None if here is not None else piece.key not in flow.held:
         replies.drop(entry, piece, out, "dropped_server_tool", "its call is left out", "ANT-SRV-004")
         return
-    piece.block = answers.replay(piece.part.raw.value, out, entry)
+    piece.block = words.replay(piece.part.raw.value, out, entry)
     _need_beta(piece.block, out)
 
 
@@ -220,7 +246,14 @@ def _inner_calls(
         code = caller(piece.part)
         if code is None or piece.block is None or (code in known and code not in gone):
             continue
-        replies.drop(entry, piece, out, "dropped_server_tool", "the code that made this call is left out", "ANT-PTC-007")
+        replies.drop(
+            entry,
+            piece,
+            out,
+            "dropped_server_tool",
+            "the code that made this call is left out",
+            "ANT-PTC-007",
+        )
         call = renderer.calls.get(piece.key or "")
         if call is not None:
             out.told_aside.append(call)
@@ -242,7 +275,9 @@ def _unsealed(value: Any) -> bool:
         return False
     if value.get("type") == "web_search_result" and not value.get("encrypted_content"):
         return True
-    return any(key in _SEALED and (item == "" or item is None) or _unsealed(item) for key, item in value.items())
+    return any(
+        (key in _SEALED and (item == "" or item is None)) or _unsealed(item) for key, item in value.items()
+    )
 
 
 __all__ = ["Adjustment", "choose"]

@@ -1,8 +1,8 @@
 """Which reasoning goes back: verbatim or not at all, and only to a model that can read it.
 
-Sources: https://platform.claude.com/docs/en/build-with-claude/thinking and .../preserved-thinking. On prefix-bound models a
-signature covers everything before its block, so reasoning stays only as long as all of that is on record
-and unchanged; from the first difference on it is left out, for good.
+Sources: https://platform.claude.com/docs/en/build-with-claude/thinking and .../preserved-thinking. On
+prefix-bound models a signature covers everything before its block, so reasoning stays only as long as all of
+that is on record and unchanged; from the first difference on it is left out, for good.
 """
 
 from __future__ import annotations
@@ -41,7 +41,11 @@ def choose(
         if at < border:
             why = ("dropped_reasoning", "reasoning before a fallback block goes", "ANT-REF-005")
         elif bound and changed:
-            why = why or ("dropped_reasoning", "what stands before it in its reply has changed", "ANT-THK-004")
+            why = why or (
+                "dropped_reasoning",
+                "what stands before it in its reply has changed",
+                "ANT-THK-004",
+            )
         if why is not None:
             replies.drop(entry, piece, out, *why)
             changed = True
@@ -69,15 +73,31 @@ def _barrier(
     fact: Any = entry.fact
     row = renderer.row
     if fact.api not in (None, wire.API) or (fact.model is not None and "claude" not in fact.model):
-        return "foreign_signature", "reasoning of another maker's model cannot be read by this one", "ANT-THK-002"
+        return (
+            "foreign_signature",
+            "reasoning of another maker's model cannot be read by this one",
+            "ANT-THK-002",
+        )
     if fact.model is not None and wire.family(fact.model) != renderer.family:
-        return "dropped_reasoning", f"reasoning of {fact.model!r} is not for {renderer.model!r}", "ANT-THK-003"
+        return (
+            "dropped_reasoning",
+            f"reasoning of {fact.model!r} is not for {renderer.model!r}",
+            "ANT-THK-003",
+        )
     if renderer.options.account == "other" and row.account_bound:
         return "foreign_signature", "reasoning is bound to the account that it was written in", "ANT-THK-003"
     if fact.seq <= renderer.chain.barred or renderer.chain.chosen(CHOICE, fact.fact_id):
-        return "dropped_reasoning", "a request left it out, or was refused with it; it stays out", "ANT-THK-004"
+        return (
+            "dropped_reasoning",
+            "a request left it out, or was refused with it; it stays out",
+            "ANT-THK-004",
+        )
     if row.prefix_bound and not _prefix_holds(renderer, step, flow, before, fact):
-        return "dropped_reasoning", "what stands before it is not what its signature was made over", "ANT-THK-004"
+        return (
+            "dropped_reasoning",
+            "what stands before it is not what its signature was made over",
+            "ANT-THK-004",
+        )
     return None
 
 
@@ -113,13 +133,14 @@ def _differs(piece: Piece) -> bool:
         return True
     part = piece.part
     if part.kind == "tool_call":
-        return part.id != piece.block["id"] or part.name != piece.block["name"]
+        return bool(part.id != piece.block["id"] or part.name != piece.block["name"])
     return False
 
 
 def _disturbed(pieces: list[Piece], border: int) -> bool:
-    """Whether a change makes the reasoning beside it no longer what was received: a renamed call, or two runs of reasoning
-    that now touch."""
+    """Whether a change makes the reasoning beside it no longer what was received: a renamed call, or two runs
+    of reasoning that now touch.
+    """
     kept = [p for p in pieces if p.block is not None]
     if any(p.part.kind == "tool_call" and _differs(p) for p in kept):
         return True

@@ -59,8 +59,10 @@ class Top:
 def build(transcript: Transcript, row: Model, before: Top | None, seen: int) -> Top:
     """The top of the request; `before`, if nothing that it depends on has changed since `seen` calls were there."""
     heads, calls = transcript.heads, len(transcript.calls)
-    if before is not None and len(before.heads) == len(heads) and all(
-        old is new for old, new in zip(before.heads, heads, strict=True)
+    if (
+        before is not None
+        and len(before.heads) == len(heads)
+        and all(old is new for old, new in zip(before.heads, heads, strict=True))
     ):
         fresh = {call.part.name for call in islice(transcript.calls.values(), seen, None)}
         if seen <= calls and fresh <= before.used:
@@ -116,7 +118,8 @@ def _system_blocks(top: Top, entry: Entry) -> list[dict[str, Any]]:
         raw = getattr(part, "raw", None)
         if part.kind == "text":
             if part.text.strip():
-                blocks.append(raw.value if raw is not None else {"type": "text", "text": part.text})
+                own = raw is not None and raw.value.get("type") == "text"
+                blocks.append(raw.value if own else {"type": "text", "text": part.text})  # type: ignore[union-attr]
         elif part.kind == "opaque" and part.type in wire.SYSTEM_BLOCKS and entry.fact.additional:
             blocks.append(part.raw.value)
             top.betas = (*top.betas, part.type)
@@ -192,9 +195,13 @@ def _tool(top: Top, entry: Entry, tool: Tool, *, own: bool) -> dict[str, Any] | 
     if own and isinstance(raw, dict):
         made = raw
         custom = raw.get("type") in (None, "custom")
-        if custom and not (isinstance(raw.get("input_schema"), dict) and raw["input_schema"].get("type") == "object"):
+        if custom and not (
+            isinstance(raw.get("input_schema"), dict) and raw["input_schema"].get("type") == "object"
+        ):
             schema = raw.get("input_schema") or raw.get("parameters")
-            fixed = schema if isinstance(schema, dict) and schema.get("type") == "object" else dict(_OPEN_SCHEMA)
+            fixed = (
+                schema if isinstance(schema, dict) and schema.get("type") == "object" else dict(_OPEN_SCHEMA)
+            )
             made = {k: v for k, v in raw.items() if k != "parameters"} | {"input_schema": fixed}
             top.adjustments.append(
                 Adjustment("tools_not_declared", f"the tool {tool.name!r} has no input schema of an object",
@@ -242,14 +249,18 @@ def _closed(schema: Any) -> bool:
         return all(map(_closed, schema))
     if not isinstance(schema, dict):
         return True
-    if (schema.get("type") == "object" or "properties" in schema) and schema.get("additionalProperties") is not False:
+    if (schema.get("type") == "object" or "properties" in schema) and schema.get(
+        "additionalProperties"
+    ) is not False:
         return False
     return all(_closed(value) for value in schema.values())
 
 
 def _changes(top: Top, tools: list[Any], later: list[Entry]) -> dict[str, list[dict[str, Any]]] | None:
     """The blocks that tell each later declaration; None where a change cannot be told that way."""
-    defined: dict[str, Any] = {tool["name"]: tool for tool in tools if isinstance(tool, dict) and tool.get("name")}
+    defined: dict[str, Any] = {
+        tool["name"]: tool for tool in tools if isinstance(tool, dict) and tool.get("name")
+    }
     offered: dict[str, Any] = dict(defined)
     found: dict[str, list[dict[str, Any]]] = {}
     for entry in later:
@@ -263,7 +274,9 @@ def _changes(top: Top, tools: list[Any], later: list[Entry]) -> dict[str, list[d
         ]
         for name, tool in named.items():
             if name not in defined:
-                blocks.append({"type": "tool_addition", "tool": {"type": "tool_definition", "definition": tool}})
+                blocks.append(
+                    {"type": "tool_addition", "tool": {"type": "tool_definition", "definition": tool}}
+                )
                 defined[name] = tool
             elif name not in offered:
                 blocks.append({"type": "tool_addition", "tool": {"type": "tool_reference", "name": name}})

@@ -48,7 +48,8 @@ SERVER_CALL_ID: Final = re.compile(r"srvtoolu_[a-zA-Z0-9_]+")
 TOOL_NAME: Final = re.compile(r"[a-zA-Z0-9_-]{1,128}")
 MAX_CACHE_MARKS: Final = 4
 
-# Betas that a block, or a key of a system message, in the history needs (a prefix of the beta's name), and the release to ask for.
+# Betas that a block, or a key of a system message, in the history needs (a prefix of the beta's name), and
+# the release to ask for.
 # https://platform.claude.com/docs/en/agents-and-tools/mcp-connector, .../build-with-claude/compaction,
 # .../build-with-claude/refusals-and-fallback, .../agents-and-tools/tool-use/advisor-tool
 BETAS: Final[dict[str, tuple[str, str]]] = {
@@ -85,10 +86,14 @@ _ALWAYS: Final = frozenset({"adaptive"})
 _MANUAL: Final = frozenset({"enabled", "disabled"})
 
 # Read from the top, the first pattern that fits the whole name decides.
-# https://platform.claude.com/docs/en/api/errors, .../build-with-claude/thinking, .../build-with-claude/preserved-thinking,
+# https://platform.claude.com/docs/en/api/errors, .../build-with-claude/thinking,
+# .../build-with-claude/preserved-thinking,
 # .../build-with-claude/mid-conversation-system-messages, .../agents-and-tools/tool-use/define-tools
 _ROWS: Final[tuple[tuple[str, Model], ...]] = (
-    (r"mythos-preview", Model("mythos-preview", False, frozenset({"adaptive", "enabled"}), False, "no", False)),
+    (
+        r"mythos-preview",
+        Model("mythos-preview", False, frozenset({"adaptive", "enabled"}), False, "no", False),
+    ),
     (r"opus-5-5", Model("opus-5-5", False, _ALWAYS, False, "yes", False, prefix_bound=True)),
     (r"(fable|mythos)-5-[12]", Model("fable-5-1", False, _ALWAYS, False, "yes", False, prefix_bound=True)),
     (
@@ -126,6 +131,7 @@ def capability(model: str) -> Model:
         return _STRICTEST
     name = family(model)
     return next((row for pattern, row in _ROWS if re.fullmatch(pattern, name)), _STRICTEST)
+
 
 IMAGE_TYPES: Final = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"})
 """Pictures by value. https://platform.claude.com/docs/en/build-with-claude/vision"""

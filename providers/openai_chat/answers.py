@@ -31,14 +31,21 @@ def results(renderer: Renderer, entry: Entry, spoken: Spoken, out: Out, rendered
     told = renderer.chain.told
     for call in calls:
         wire_id = renderer.ids[call.key]
-        if not told and not spoken.legacy and len(call.facts) == 1:
-            fact = call.facts[0]
-            if fact.kind == "call_completed" and fact.raw is None and type(fact.content) is str:
-                if len(fact.content) < wire.MAX_STRING and not fact.is_error:
-                    rendered.messages.append({"role": "tool", "tool_call_id": wire_id, "content": fact.content})
-                    rendered.told.append((call.key, "completed", None, call.part.name))
-                    continue
+        if not told and not spoken.legacy and (content := _plain(call)) is not None:
+            rendered.messages.append({"role": "tool", "tool_call_id": wire_id, "content": content})
+            rendered.told.append((call.key, "completed", None, call.part.name))
+            continue
         rendered.messages.append(_answer(renderer, entry, call, wire_id, out, rendered, legacy=spoken.legacy))
+
+
+def _plain(call: Call) -> str | None:
+    """The recorded text of a call of which nothing else is on record: the usual case."""
+    if len(call.facts) != 1:
+        return None
+    fact = call.facts[0]
+    if fact.kind != "call_completed" or fact.raw is not None or type(fact.content) is not str:
+        return None
+    return None if fact.is_error or len(fact.content) > wire.MAX_STRING else fact.content
 
 
 def in_order(renderer: Renderer, calls: list[Call]) -> list[Call]:
@@ -62,13 +69,20 @@ def _place(call: Call) -> int | None:
 
 
 def _answer(
-    renderer: Renderer, entry: Entry, call: Call, wire_id: str, out: Out, rendered: Rendered[Any], *, legacy: bool
+    renderer: Renderer,
+    entry: Entry,
+    call: Call,
+    wire_id: str,
+    out: Out,
+    rendered: Rendered[Any],
+    *,
+    legacy: bool,
 ) -> dict[str, Any]:
     """The message that answers one call."""
     told = renderer.chain.told.get(call.key)
     late = next((f.seq for f in call.facts if f.kind == "outcome_attested" and f.late), None)
     text: str | None = None
-    fact: CallFact | None
+    fact: Any
     if told is not None:
         fact = next((f for f in call.facts if f.fact_id == told.result), None) if told.result else None
         kind, text = told.outcome, told.text
@@ -78,8 +92,8 @@ def _answer(
         kind = notices.told_kind(call, running=renderer.running)
         fact = call.result if kind == "completed" else None
     name = call.part.name
-    given = fact.content if fact is not None else None  # type: ignore[union-attr]
-    if fact is not None and given is not None and (given or not fact.is_error):  # type: ignore[union-attr]
+    given = fact.content if fact is not None else None
+    if fact is not None and given is not None and (given or not fact.is_error):
         rendered.told.append((call.key, "completed", None, name))
         return _recorded(renderer, entry, call, fact, wire_id, out, legacy=legacy)
     if text is None:
@@ -153,9 +167,7 @@ def _extra(raw: dict[str, Any], *, legacy: bool) -> dict[str, Any]:
     return {key: value for key, value in raw.items() if key not in known}
 
 
-def _listed(
-    renderer: Renderer, entry: Entry, call: Call, fact: Any, out: Out, *, foreign: bool
-) -> str | list[dict[str, Any]]:
+def _listed(renderer: Renderer, entry: Entry, call: Call, fact: Any, out: Out, *, foreign: bool) -> Any:
     """The texts of a result of several parts; media are moved behind the batch."""
     texts: list[dict[str, Any]] = []
     moved: list[Media] = []
@@ -176,16 +188,12 @@ def _listed(
                   "OAC-CONTENT-002", call, fact, None)  # fmt: skip
     if moved:
         out.moved.append((call.key, moved))
-    if not texts:
-        return ""
-    plain = all(text.keys() == {"type", "text"} for text in texts)
-    if plain and foreign and len(texts) == 1:
-        single: str = texts[0]["text"]
-        return single
-    return renderer.one_text(entry, texts, out) if plain and renderer.profile.one_text else texts
+    return renderer.content(entry, texts, out, single=foreign) if texts else ""
 
 
-def moved_media(renderer: Renderer, wire_id: str, parts: list[Media], out: Out, entry: Entry) -> list[dict[str, Any]]:
+def moved_media(
+    renderer: Renderer, wire_id: str, parts: list[Media], out: Out, entry: Entry
+) -> list[dict[str, Any]]:
     """The media of one call's result as parts of a user message, under their label."""
     found: list[dict[str, Any]] = [{"type": "text", "text": f"[from the result of call {wire_id}]"}]
     for part in parts:
@@ -200,6 +208,12 @@ def moved_media(renderer: Renderer, wire_id: str, parts: list[Media], out: Out, 
 
 
 def _note(
-    out: Out, kind: AdjustmentKind, message: str, because: str | None, call: Call, fact: Any, content: str | None
+    out: Out,
+    kind: AdjustmentKind,
+    message: str,
+    because: str | None,
+    call: Call,
+    fact: Any,
+    content: str | None,
 ) -> None:
     out.notes.append(Adjustment(kind, message, because, call.key, (fact.fact_id,), content))

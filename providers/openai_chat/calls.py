@@ -24,9 +24,9 @@ def block(renderer: Renderer, entry: Entry, key: str, part: ToolCall, out: Out) 
     wire_id, name = renderer.ids[key], renderer.head.names.get(part.name, part.name)
     if wire_id != part.id and part.form != LEGACY:
         _renamed(entry, key, part, wire_id, out)
-    own = part.raw.value if part.raw is not None and entry.fact.api in (None, wire.API) else None  # type: ignore[union-attr]
+    own = part.raw.value if part.raw is not None and entry.fact.api in (None, wire.API) else None
     if part.form == "custom":
-        if renderer.profile.custom_tools:
+        if renderer.profile.custom_tools or own is not None:
             payload: dict[str, Any] = {"name": name, "input": _free_text(part)}
             return _element(entry, "custom", payload, wire_id, own, out)
         out.notes.append(
@@ -69,10 +69,8 @@ def _element(
 
 
 def _renamed(entry: Entry, key: str, part: ToolCall, wire_id: str, out: Out) -> None:
-    if part.id is None:
-        rule = "OAC-ID-003"
-    else:
-        rule = "OAC-PAIR-006" if wire.CALL_ID.fullmatch(part.id) else "OAC-ID-001"
+    fits = part.id is not None and wire.CALL_ID.fullmatch(part.id)
+    rule = "OAC-ID-003" if part.id is None else "OAC-PAIR-006" if fits else "OAC-ID-001"
     out.notes.append(
         Adjustment("renamed_id", f"the id {part.id!r} of call {key!r} is sent as {wire_id!r}", rule, key,
                    (entry.fact.fact_id,))
@@ -89,8 +87,7 @@ def _free_text(part: ToolCall) -> str:
             return text
     value = part.arguments.value if part.arguments.valid else None
     if isinstance(value, dict) and value.keys() == {"input"} and isinstance(value["input"], str):
-        text = value["input"]
-        return text
+        return value["input"]
     return part.arguments.text
 
 

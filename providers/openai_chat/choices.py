@@ -94,7 +94,11 @@ class Choice:
         pointer = f"/choices/{self.index}"
         if self.finish is None:
             words = {**{k: v if isinstance(v, str) else dump_any(v) for k, v in self.reasoning.items()}}
-            for kind, text in (*words.items(), ("text", "".join(self.text)), ("refusal", "".join(self.refusal))):
+            for kind, text in (
+                *words.items(),
+                ("text", "".join(self.text)),
+                ("refusal", "".join(self.refusal)),
+            ):
                 if text:
                     name = "reasoning" if kind in wire.REASONING_KEYS else kind
                     yield Fragment(None, text, NO_FINISH, type=name, pointer=pointer)
@@ -121,7 +125,11 @@ class Choice:
         if sound is not None:
             yield sound, None if self._audio_whole else why
         for index, call, broken in self._calls():
-            made = pieces.call(call.value()) if index is not None else pieces.legacy_call(call.value()["function"])
+            made = (
+                pieces.call(call.value())
+                if index is not None
+                else pieces.legacy_call(call.value()["function"])
+            )
             if made is not None:
                 yield made, broken
 
@@ -132,7 +140,9 @@ class Choice:
 
     def _calls(self) -> Iterator[tuple[Any, CallPieces, str | None]]:
         """The calls in order of their index, and why one is not whole. The legacy call has no index."""
-        found: list[tuple[Any, CallPieces]] = sorted(self.calls.items(), key=lambda item: (str(type(item[0])), item[0]))
+        found: list[tuple[Any, CallPieces]] = sorted(
+            self.calls.items(), key=lambda item: (str(type(item[0])), item[0])
+        )
         if self.legacy is not None:
             found.append((None, self.legacy))
         for number, (index, call) in enumerate(found):

@@ -6,13 +6,14 @@ else a bracketed note says what was left out, and the report has all of it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from normalizer.parts import Json
 from normalizer.providers.openai_chat import keys, wire
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from normalizer.parts import Media
     from normalizer.providers.openai_chat.wire import Profile
 
@@ -45,7 +46,11 @@ def _image(part: Media, profile: Profile, model: str | None) -> tuple[Block | No
     if url is None:
         return None, "OAC-CONTENT-008"
     own = _own(part, "image_url")
-    if own is not None and isinstance(own["image_url"], dict) and isinstance(own["image_url"].get("url"), str):
+    if (
+        own is not None
+        and isinstance(own["image_url"], dict)
+        and isinstance(own["image_url"].get("url"), str)
+    ):
         return _trimmed(own, profile), ""
     return {"type": "image_url", "image_url": {"url": url}}, ""
 
@@ -55,7 +60,11 @@ def _file(part: Media, profile: Profile, _model: str | None) -> tuple[Block | No
         return None, "OCX-OLLAMA-005" if profile.name == "ollama" else "OCX-AZURE-007"
     own = _own(part, "file")
     held = own["file"] if own is not None else None
-    if own is not None and isinstance(held, dict) and (held.get("file_id") or (part.data and held.get("filename"))):
+    if (
+        own is not None
+        and isinstance(held, dict)
+        and (held.get("file_id") or (part.data and held.get("filename")))
+    ):
         return _trimmed(own, profile), ""
     if part.data is None or _is_words(part):
         return None, "OAC-CONTENT-005"
@@ -130,5 +139,8 @@ def whole(part: Any) -> str | None:
     if part.raw is not None:
         text: str = part.raw.text
         return text
-    shown = {key: getattr(part, key, None) for key in ("media", "media_type", "data", "url", "file_id", "name", "text")}
+    shown = {
+        key: getattr(part, key, None)
+        for key in ("media", "media_type", "data", "url", "file_id", "name", "text")
+    }
     return Json.of({key: value for key, value in shown.items() if value is not None}).text

@@ -122,7 +122,7 @@ def call(given: dict[str, Any]) -> ToolCall | None:
     wire_id = wire_id if isinstance(wire_id, str) and wire_id else None
     if given.get("type") == "custom" or ("custom" in given and "function" not in given):
         return _custom(given, wire_id)
-    function = given.get("function")
+    function: Any = given.get("function")
     name = function.get("name") if isinstance(function, dict) else None
     if not isinstance(name, str) or not name:
         return None
@@ -140,7 +140,7 @@ def call(given: dict[str, Any]) -> ToolCall | None:
 
 def _custom(given: dict[str, Any], wire_id: str | None) -> ToolCall | None:
     """A custom call: its free text is the one argument, `input`, so that it is JSON for everybody else."""
-    custom = given.get("custom")
+    custom: Any = given.get("custom")
     name = custom.get("name") if isinstance(custom, dict) else None
     if not isinstance(name, str) or not name:
         return None
@@ -173,16 +173,13 @@ def reasoning(message: dict[str, Any]) -> Reasoning | None:
 
 def detailed(details: Any) -> str:
     """The readable words of `reasoning_details`."""
-    found = []
-    for detail in details if isinstance(details, list) else ():
-        if isinstance(detail, dict):
-            found.append(_word(detail, "text") or _word(detail, "summary") or "")
-    return "".join(found)
+    found = [detail for detail in details if isinstance(detail, dict)] if isinstance(details, list) else []
+    return "".join(_word(detail, "text") or _word(detail, "summary") or "" for detail in found)
 
 
 def stored_audio(given: Any) -> Media | None:
     """A spoken reply, which the server keeps for a while under an id."""
-    if not isinstance(given, dict) or not isinstance(given.get("id"), str):
+    if not isinstance(given, dict) or not _word(given, "id"):
         return None
     return Media("audio", data=_word(given, "data"), file_id=given["id"], raw=Json.of(given))
 

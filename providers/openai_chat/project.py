@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from normalizer.chains import Chain, chain_of, state
 from normalizer.errors import CannotProject, OpenCalls
 from normalizer.facts import Choice, Digest, News, Told
+from normalizer.parts import Json
 from normalizer.projection import Adjustment, Options, Projection, Sending
 from normalizer.providers.openai_chat import calls, top, user_side, wire
 from normalizer.providers.openai_chat.render import SILENT, Flow, Out, Renderer
@@ -53,22 +54,30 @@ def project(transcript: Transcript, options: Options, previous: Projection | Non
     if kept is not None and not (isinstance(kept, _Kept) and kept.options == options and kept.model == model):
         kept = None
     chain = chain_of(
-        transcript, wire.API, model, options.profile, options.account, kept.chain if kept is not None else None
+        transcript,
+        wire.API,
+        model,
+        options.profile,
+        options.account,
+        kept.chain if kept is not None else None,
     )
     told = _new_told(transcript, kept, chain)
     ids, taken = calls.ids(transcript, chain, (kept.ids, kept.taken) if kept is not None else None)
     head = top.build(transcript, profile, model, chain.base, kept.top if kept is not None else None)
     renderer = Renderer(transcript, options, profile, model, chain, ids, head)
     reusable = kept is not None and head.shapes(kept.top) and not chain.restarted
-    rendering = render_steps(transcript, SILENT, renderer, kept.rendering if kept is not None and reusable else None, told)
+    rendering = render_steps(
+        transcript, SILENT, renderer, kept.rendering if kept is not None and reusable else None, told
+    )
     notes = [*head.adjustments, *rendering.adjustments]
     messages = _messages(renderer, profile, rendering, notes)
     if not messages:
         raise CannotProject(
-            "there is no message to send: the history holds nothing that may stand in one", reason="no_messages"
+            "there is no message to send: the history holds nothing that may stand in one",
+            reason="no_messages",
         )
     _compare(chain, head, rendering, notes)
-    final = rendering.steps[-1]
+    final = rendering.last
     return Projection(
         request=_request(model, head, messages),
         adjustments=tuple(notes),
@@ -84,7 +93,7 @@ def last_model(transcript: Transcript) -> str | None:
     """The model of the last recorded reply of this API, or of one of OpenAI's models."""
     for entry in reversed(transcript.entries):
         model = getattr(entry.fact, "model", None)
-        if model and (entry.fact.api == wire.API or (entry.fact.api is None and wire.is_openai(model))):  # type: ignore[union-attr]
+        if model and (entry.fact.api == wire.API or (entry.fact.api is None and wire.is_openai(model))):
             return str(model)
     return None
 
@@ -115,10 +124,10 @@ def _request(model: str | None, head: top.Top, messages: list[dict[str, Any]]) -
 def _messages(
     renderer: Renderer, profile: Profile, rendering: Rendering[Flow], notes: list[Adjustment]
 ) -> list[dict[str, Any]]:
-    """All messages; for a template that wants alternating roles, with the instructions in front and neighbours joined."""
+    """All messages; for a template that wants alternating roles, instructions in front and neighbours joined."""
     if not profile.alternate:
         return rendering.messages.copy()
-    return [*_gathered(renderer, notes), *_alternating(rendering.messages, notes)]
+    return _alternating([*_gathered(renderer, notes), *rendering.messages], notes)
 
 
 def _gathered(renderer: Renderer, notes: list[Adjustment]) -> list[dict[str, Any]]:
@@ -135,14 +144,14 @@ def _gathered(renderer: Renderer, notes: list[Adjustment]) -> list[dict[str, Any
     if not blocks:
         return []
     entries = renderer.head.gathered
-    plain = len(blocks) == 1 and blocks[0].keys() == {"type", "text"}
-    one = plain and (entries[0].fact.string or top.recorded_role(entries[0]) is None)  # type: ignore[union-attr]
+    first: Any = entries[0].fact
+    single = first.string or top.recorded_role(entries[0]) is None
     if len(entries) > 1:
         notes.append(
             Adjustment("merged", "all instructions stand in one message at the beginning", "OCX-VLLM-002",
                        facts=tuple(entry.fact.fact_id for entry in entries))
         )  # fmt: skip
-    return [{"role": renderer.head.role, "content": blocks[0]["text"] if one else blocks}]
+    return [{"role": renderer.head.role, "content": renderer.content(entries[0], blocks, out, single=single)}]
 
 
 def _alternating(messages: list[dict[str, Any]], notes: list[Adjustment]) -> list[dict[str, Any]]:
@@ -155,26 +164,32 @@ def _alternating(messages: list[dict[str, Any]], notes: list[Adjustment]) -> lis
     for message in messages:
         before = found[-1] if found else {}
         if (
-            message["role"] in _PAIRED
-            and before.get("role") == message["role"]
-            and before.keys() == {"role", "content"}
-            and before["content"] is not None
-            and message.get("content") is not None
+            message["role"] not in _PAIRED
+            or before.get("role") != message["role"]
+            or before.get("tool_calls")
         ):
-            content = [*_listed(before["content"]), *_listed(message["content"])]
-            found[-1] = {**message, "content": content}
-            joined += 1
-        else:
             found.append(message)
+            continue
+        joined += 1
+        parts = [*_listed(before.get("content")), *_listed(message.get("content"))]
+        kept = [part for part in parts if part.get("type") != "refusal"]
+        if len(kept) < len(parts) and len(parts) > 1:
+            notes.append(
+                Adjustment("dropped_fragment", "a refusal that cannot be joined with its neighbour is left out",
+                           "OCX-VLLM-002", content=Json.of([part for part in parts if part not in kept]).text)
+            )  # fmt: skip
+        content = kept or parts[:1]
+        found[-1] = {**before, **message, "content": content or None}
     if joined:
-        notes.append(
-            Adjustment("merged", f"{joined} messages are joined with the one of the same role before them", "OCX-VLLM-002")
-        )
+        text = f"{joined} messages are joined with the one of the same role before them"
+        notes.append(Adjustment("merged", text, "OCX-VLLM-002"))
     return found
 
 
 def _listed(content: Any) -> list[dict[str, Any]]:
-    return [{"type": "text", "text": content}] if isinstance(content, str) else content
+    if isinstance(content, str):
+        return [{"type": "text", "text": content}] if content else []
+    return content or []
 
 
 # ---------------------------------------------------------------- what was sent
@@ -183,7 +198,11 @@ def _listed(content: Any) -> list[dict[str, Any]]:
 def _compare(chain: Chain, head: top.Top, rendering: Rendering[Flow], notes: list[Adjustment]) -> None:
     """Report where the bytes that were sent are not the beginning of this request."""
     if chain.restarted:
-        notes.append(Adjustment("prefix_changed", "the API refused the last request; the prefix begins anew", "refused"))
+        notes.append(
+            Adjustment(
+                "prefix_changed", "the API refused the last request; the prefix begins anew", "refused"
+            )
+        )
         return
     if chain.base is None:
         return
@@ -213,11 +232,21 @@ def _sending(
             if key not in chain.told:
                 outcome, result, effects = state(transcript.calls[key], kind)
                 told.append(
-                    Told(key, outcome, ids[key], head.names.get(name, name), result if text is None else None, text, effects)
+                    Told(
+                        key,
+                        outcome,
+                        ids[key],
+                        head.names.get(name, name),
+                        result if text is None else None,
+                        text,
+                        effects,
+                    )
                 )
         news.extend(step.news)
-        choices.extend(Choice(*choice) for choice in step.choices if (choice[0], choice[1]) not in chain.choices)
-    count, blocks = rendering.digest(len(rendering.steps))
+        choices.extend(
+            Choice(*choice) for choice in step.choices if (choice[0], choice[1]) not in chain.choices
+        )
+    count, blocks = rendering.digest(len(rendering.slots))
     return Sending(
         target=wire.API,
         model=model,
@@ -234,9 +263,9 @@ def _sending(
 
 def _unsent(rendering: Rendering[Flow], chain: Chain) -> list[Rendered[Flow]]:
     """The steps that can hold something that the chain does not know: from the one where the last request ended."""
-    if chain.base is None:
-        return rendering.steps
-    rendering.digest(len(rendering.steps))
-    count = chain.base.digest.count
-    at = next((n for n in range(len(rendering.steps), -1, -1) if rendering.digests[n][0] < count), 0)
-    return rendering.steps[at:]
+    slots = rendering.slots
+    if chain.base is not None:
+        rendering.digest(len(slots))
+        count = chain.base.digest.count
+        slots = slots[next((n for n in range(len(slots), -1, -1) if rendering.digests[n][0] < count), 0) :]
+    return [slot.rendered for slot in slots]

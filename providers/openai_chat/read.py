@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from normalizer import cleaning
 from normalizer.facts import OutcomeAttested
 from normalizer.notices import MARK, read_back
 from normalizer.parts import Json, Opaque, Text, Tool, ToolCall
@@ -28,11 +29,18 @@ _TOLD: Final = frozenset({"content", "refusal", "tool_calls", "function_call", "
 _RESPONSES_CALLS: Final = {"function_call": "arguments", "custom_tool_call": "input"}
 _RESPONSES_OUTPUTS: Final = frozenset({"function_call_output", "custom_tool_call_output"})
 # What other programs call a role, and whose it is.
-ROLES: Final = {"human": "user", "ai": "assistant", "model": "assistant", "observation": "tool", "tool_result": "tool"}
+ROLES: Final = {
+    "human": "user",
+    "ai": "assistant",
+    "model": "assistant",
+    "observation": "tool",
+    "tool_result": "tool",
+}
 
 
 def read(value: Any, origin: Origin) -> Reading:
     """Facts of a request, of a list of messages, of one message, or of one response."""
+    cleaning.look(value)
     reader = _Reader(origin)
     if isinstance(value, list):
         value = {"messages": value}
@@ -44,7 +52,7 @@ def read(value: Any, origin: Origin) -> Reading:
 
 
 class _Reader:
-    """One reading. `anonymous` are the newest reply's calls without an id: key in the recorder, name, seal's subject."""
+    """One reading. `anonymous` are the newest reply's calls without an id: key, name, and what seals a notice."""
 
     def __init__(self, origin: Origin) -> None:
         self.origin = origin
@@ -75,7 +83,9 @@ class _Reader:
     def response(self, value: dict[str, Any]) -> Reading:
         """One response: its first choice is the reply, the others are kept aside."""
         recorder = self.recorder
-        choices = [c for c in value["choices"] if isinstance(c, dict)] if isinstance(value["choices"], list) else []
+        choices = (
+            [c for c in value["choices"] if isinstance(c, dict)] if isinstance(value["choices"], list) else []
+        )
         reason = None
         if choices:
             reason = choices[0].get("finish_reason")
@@ -118,7 +128,9 @@ class _Reader:
         role = ROLES.get(role, role) if isinstance(role, str) else None
         handle = _HANDLERS.get(role or "")
         if handle is None:
-            self.recorder.finding("unknown_block", f"a message of the unknown role {message.get('role')!r}", place)
+            self.recorder.finding(
+                "unknown_block", f"a message of the unknown role {message.get('role')!r}", place
+            )
             self.recorder.leftover(place, "a message of an unknown role", message)
         else:
             handle(self, place, message, number, origin)
@@ -207,7 +219,9 @@ class _Reader:
         calls = [(n, p) for n, p in enumerate(fact.parts) if p.kind == "tool_call"]
         if calls:
             self.anonymous = [
-                (f"{place}:{n}", p.name, wire.subject(p.name, p.arguments.text)) for n, p in calls if p.id is None
+                (f"{place}:{n}", p.name, wire.subject(p.name, p.arguments.text))
+                for n, p in calls
+                if p.id is None
             ]
 
     def _calls(self, place: str, message: dict[str, Any]) -> list[Part]:
@@ -234,16 +248,23 @@ class _Reader:
     def _whole(self, place: str, parts: list[Part], reason: str | None) -> list[Part]:
         """The parts without calls that the reply's end cut off, whether or not their arguments happen to parse."""
         calls = [p for p in parts if p.kind == "tool_call"]
-        cut: list[ToolCall] = calls if reason == "content_filter" else calls[-1:] if reason == "length" else []
+        cut: list[ToolCall] = (
+            calls if reason == "content_filter" else calls[-1:] if reason == "length" else []
+        )
         for call in cut:
             self.recorder.fragment(
-                f"{place}:{call.id}", call.id, call.arguments.text, reason or "", name=call.name, type="tool_call"
+                f"{place}:{call.id}",
+                call.id,
+                call.arguments.text,
+                reason or "",
+                name=call.name,
+                type="tool_call",
             )
         return [p for p in parts if not any(p is call for call in cut)]
 
     # ------------------------------------------------------------ results
 
-    def _tool(self, place: str, message: dict[str, Any], number: int, _origin: Origin) -> None:
+    def _tool(self, place: str, message: dict[str, Any], _number: int, _origin: Origin) -> None:
         given = message.get("tool_call_id")
         wire_id = given if isinstance(given, str) and given else None
         if wire_id is None and self.anonymous:
@@ -291,7 +312,11 @@ class _Reader:
         """A call or an output of the Responses API says the same here; its other items have no place."""
         kind, call_id = item["type"], item.get("call_id")
         if (key := _RESPONSES_CALLS.get(kind)) is not None and isinstance(item.get("name"), str):
-            given = pieces.arguments_of(item.get(key)) if key == "arguments" else Json.of({"input": item.get(key)})
+            given = (
+                pieces.arguments_of(item.get(key))
+                if key == "arguments"
+                else Json.of({"input": item.get(key)})
+            )
             form = "custom" if key == "input" else None
             made = ToolCall(call_id if isinstance(call_id, str) else None, item["name"], given, form=form)
             self.recorder.reply(place, (made,))
@@ -316,8 +341,7 @@ _HANDLERS: Final[dict[str, Callable[[_Reader, str, dict[str, Any], int, Origin],
 def _skeleton(message: dict[str, Any], beside: Any = None) -> Json:
     """The keys of a message in order: null for those that parts tell, the others as they came."""
     told = {key: None if key in _TOLD else value for key, value in message.items()}
-    if told.get("role") in ROLES:
-        told["role"] = ROLES[told["role"]]
+    told["role"] = ROLES.get(message["role"], message["role"])
     return Json.of({**told, "response": beside} if beside else told)
 
 

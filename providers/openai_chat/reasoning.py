@@ -36,13 +36,21 @@ def fields(
             _drop(entry, thought, rule or "OAC-STRUCT-006", out)
             if rule == "OCX-QWEN-007":
                 out.choices.append((CHOICE, entry.fact.fact_id, None))
-    if calls and profile.reasoning_needed and profile.reasoning is not None and found.get(profile.reasoning) is None:
-        if wire.thinks(profile, renderer.model) and not wire.refuses_reasoning(profile, renderer.model):
-            found[profile.reasoning] = ""
-            out.notes.append(
-                Adjustment("dropped_reasoning", "the server demands the key of its reasoning beside calls; none of its"
-                           " own is recorded, so it is sent empty", _NEEDED[profile.name], facts=(entry.fact.fact_id,))
-            )  # fmt: skip
+    if (
+        (
+            calls
+            and profile.reasoning_needed
+            and profile.reasoning is not None
+            and found.get(profile.reasoning) is None
+        )
+        and wire.thinks(profile, renderer.model)
+        and not wire.refuses_reasoning(profile, renderer.model)
+    ):
+        found[profile.reasoning] = ""
+        out.notes.append(
+            Adjustment("dropped_reasoning", "the server demands the key of its reasoning beside calls; none of its"
+                       " own is recorded, so it is sent empty", _NEEDED[profile.name], facts=(entry.fact.fact_id,))
+        )  # fmt: skip
     return found
 
 
@@ -53,14 +61,19 @@ _OTHER_KEY: Final = {"ollama": "OCX-OLLAMA-006", "groq": "OCX-GROQ-002", "openro
 def _barrier(renderer: Renderer, entry: Entry, thought: Reasoning) -> str | None:
     """The rule by which this reasoning does not go back; None if it may."""
     profile, fact = renderer.profile, entry.fact
-    if profile.reasoning is None or _received(thought) is None or fact.api not in (None, wire.API):  # type: ignore[union-attr]
+    if profile.reasoning is None or _received(thought) is None or fact.api not in (None, wire.API):
         return "OAC-STRUCT-006"
     if wire.refuses_reasoning(profile, renderer.model):
         return "OCX-DEEPSEEK-003"
-    model = fact.model  # type: ignore[union-attr]
+    model = fact.model
     if model and profile.makers and not re.match(rf"(?:.*/)?(?:{profile.makers})", model.lower()):
         return "OAC-STRUCT-006"
-    if profile.reasoning_turn and not renderer.in_running_turn(entry) and not _sent(renderer, entry):
+    if (
+        profile.reasoning_turn
+        and thought.text
+        and not renderer.in_running_turn(entry)
+        and not _sent(renderer, entry)
+    ):
         return "OCX-QWEN-007"
     return None
 

@@ -37,7 +37,7 @@ class Flow:
 class Out:
     """A step while it is being made.
 
-    `told_aside` are calls that are told as text, `quotes` notes about a server's calls, `moved` media of results by call.
+    `told_aside` are calls that are told as text, `quotes` notes about a server's calls, `moved` media of results.
     `dropped`: something of the reply was left out.
     """
 
@@ -77,7 +77,7 @@ class Renderer:
         self._details: dict[str, str] | None = None
         self._turn_from: int | None = None
 
-    def __call__(self, step: Step, flow: Flow, before: Rendering[Flow]) -> Rendered[Flow]:
+    def __call__(self, step: Step, flow: Flow, before: Rendering[Flow]) -> Rendered[Flow]:  # noqa: ARG002
         """The messages of one step."""
         out = Out()
         rendered: Rendered[Flow] = Rendered([], flow, out.notes, choices=out.choices)
@@ -104,7 +104,8 @@ class Renderer:
             for block in answers.moved_media(self, self.ids[key], parts, out, entry)
         ]
         if blocks:
-            rendered.messages.append({"role": "user", "content": blocks})
+            content = self.content(entry, blocks, out, single=False)
+            rendered.messages.append({"role": "user", "content": content})
 
     def _behind(self, step: Step, out: Out, rendered: Rendered[Flow]) -> bool:
         """What stands behind the reply and its results; whether somebody says something there."""
@@ -157,7 +158,9 @@ class Renderer:
         """Late news, and the media of the result that it tells."""
         side.note(item.text)
         call = self.calls.get(item.call_id)
-        fact = next((f for f in call.facts if f.fact_id == item.result), None) if call and item.result else None
+        fact = (
+            next((f for f in call.facts if f.fact_id == item.result), None) if call and item.result else None
+        )
         content = getattr(fact, "content", None)
         if fact is not None and isinstance(content, tuple):
             side.media(self.ids[item.call_id], [part for part in content if part.kind == "media"])
@@ -207,14 +210,21 @@ class Renderer:
         )  # fmt: skip
         return text[: limit - len(wire.CUT_MARK)] + wire.CUT_MARK
 
-    def one_text(self, entry: Entry, blocks: list[dict[str, Any]], out: Out) -> str:
-        """Several texts as one, for a server that would make a message of each."""
-        if len(blocks) > 1:
-            out.notes.append(
-                Adjustment("merged", "the texts of a message are sent as one", "OCX-OLLAMA-004",
-                           facts=(entry.fact.fact_id,))
-            )  # fmt: skip
-        return "\n".join(block["text"] for block in blocks)
+    def content(self, entry: Entry, blocks: list[dict[str, Any]], out: Out, *, single: bool) -> Any:
+        """Parts as the content of a message; `single`: one plain text is sent as a text.
+
+        Several texts are joined for a server that would make a message of each.
+        """
+        if all(block.keys() == {"type", "text"} for block in blocks):
+            if single and len(blocks) == 1:
+                return blocks[0]["text"]
+            if self.profile.one_text and len(blocks) > 1:
+                out.notes.append(
+                    Adjustment("merged", "the texts of a message are sent as one", "OCX-OLLAMA-004",
+                               facts=(entry.fact.fact_id,))
+                )  # fmt: skip
+                return "\n".join(block["text"] for block in blocks)
+        return blocks
 
     def put_name(self, entry: Entry, message: dict[str, Any], name: Any, out: Out) -> None:
         """The name of who speaks, where the API takes it."""
@@ -228,11 +238,11 @@ class Renderer:
 
     def in_running_turn(self, entry: Entry) -> bool:
         """Whether nobody has said anything behind this reply."""
-        return entry.fact.seq > self._turn_start()
+        return bool(entry.fact.seq > self._turn_start())
 
     def _runs(self, step: Step) -> bool:
         first = step.reply or (step.behind[-1] if step.behind else None)
-        return first is None or first.fact.seq >= self._turn_start()
+        return first is None or bool(first.fact.seq >= self._turn_start())
 
     def _turn_start(self) -> int:
         if self._turn_from is None:

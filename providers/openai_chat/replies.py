@@ -65,7 +65,7 @@ def render(renderer: Renderer, step: Step, out: Out) -> list[Spoken]:
         return []
     *before, last = contents or [_no_words(renderer, entry, said, skeleton, out, own=own)]
     spoken = [Spoken({"role": "assistant", "content": content}) for content in before]
-    thoughts = reasoning.fields(renderer, entry, said.thoughts, out, calls=bool(said.calls))
+    thoughts = reasoning.fields(renderer, entry, said.thoughts, out, calls=_listed(entry, said))
     if last == "" and out.dropped and not said.calls and not said.sound and not thoughts:
         _nothing_left(entry, out)
         return spoken
@@ -92,7 +92,7 @@ def _skeleton(fact: Any) -> dict[str, Any] | None:
 def _sorted(renderer: Renderer, entry: Entry, out: Out) -> _Said:
     """Every part in its place, or left out and reported."""
     said = _Said()
-    own = entry.fact.api in (None, wire.API)  # type: ignore[union-attr]
+    own = entry.fact.api in (None, wire.API)
     keys_of = iter(entry.calls)
     border = _last_fallback(entry) if not own else -1
     called = False
@@ -128,7 +128,14 @@ def _sorted(renderer: Renderer, entry: Entry, out: Out) -> _Said:
 def _text(renderer: Renderer, entry: Entry, part: Text, said: _Said, out: Out, *, own: bool) -> None:
     raw = part.raw.value if part.raw is not None else None
     if not part.text and not own:
-        _note(entry, out, "dropped_empty", "an empty text is left out", "OAC-STRUCT-004", content=media.whole(part))
+        _note(
+            entry,
+            out,
+            "dropped_empty",
+            "an empty text is left out",
+            "OAC-STRUCT-004",
+            content=media.whole(part),
+        )
         return
     said.words.append(text_block(renderer, entry, part.text, raw, out))
 
@@ -150,7 +157,7 @@ def text_block(renderer: Renderer, entry: Entry, text: str, raw: Any, out: Out) 
 def _medium(renderer: Renderer, entry: Entry, part: Media, said: _Said, out: Out, *, own: bool) -> None:
     """A spoken reply is referred to while its server keeps it; else its transcript stands for it."""
     raw = part.raw.value if part.raw is not None else {}
-    if own and part.media == "audio" and part.file_id is not None and renderer.profile.stored_audio:
+    if own and part.media == "audio" and part.file_id is not None:
         said.sound = part.file_id
     elif isinstance(raw, dict) and isinstance(raw.get("transcript"), str) and raw["transcript"]:
         said.words.append({"type": "text", "text": renderer.limited(entry, raw["transcript"], out)})
@@ -158,8 +165,8 @@ def _medium(renderer: Renderer, entry: Entry, part: Media, said: _Said, out: Out
               content=part.file_id)  # fmt: skip
     else:
         out.dropped = True
-        _note(entry, out, "media_moved", f"a reply cannot hold a medium ({part.media}): it is left out", "OAC-CONTENT-003",
-              content=media.whole(part))  # fmt: skip
+        _note(entry, out, "media_moved", f"a reply cannot hold a medium ({part.media}): it is left out",
+              "OAC-CONTENT-003", content=media.whole(part))  # fmt: skip
 
 
 def _opaque(entry: Entry, part: Any, said: _Said, out: Out, *, own: bool) -> None:
@@ -196,8 +203,17 @@ def _last_fallback(entry: Entry) -> int:
 def _refused(renderer: Renderer, entry: Entry, out: Out) -> None:
     """A refused turn is no history; a call of it that was started is told in words."""
     content = Json.of([media.whole(part) for part in entry.parts]).text if entry.parts else None
-    _note(entry, out, "dropped_turn", "the reply ended in a refusal: it is left out whole", None, content=content)
-    out.told_aside.extend(renderer.calls[key] for key in entry.calls if key in renderer.calls)
+    _note(
+        entry,
+        out,
+        "dropped_turn",
+        "the reply ended in a refusal: it is left out whole",
+        None,
+        content=content,
+    )
+    out.told_aside.extend(
+        renderer.calls[key] for key in entry.calls if key is not None and key in renderer.calls
+    )
 
 
 def _trim_end(entry: Entry, said: _Said, out: Out) -> None:
@@ -220,12 +236,12 @@ def _contents(
     fact: Any = entry.fact
     found: list[Any] = []
     if said.words:
-        found.append(_joined(renderer, entry, said.words, out, string=fact.string))
+        single = fact.string or fact.api not in (None, wire.API)
+        found.append(renderer.content(entry, said.words, out, single=single))
     elif (
         fact.string
         and not (said.refusals or said.calls or said.sound)
         and fact.api in (None, wire.API)
-        and renderer.profile.blank_reply
         and not (skeleton is not None and skeleton.keys() & {"tool_calls", "function_call"})
     ):
         found.append("")
@@ -237,26 +253,12 @@ def _contents(
     return found, None
 
 
-def _joined(
-    renderer: Renderer, entry: Entry, words: list[dict[str, Any]], out: Out, *, string: bool
-) -> str | list[dict[str, Any]]:
-    """Texts as they stood: as one text or as parts; as one text always where the server wants that."""
-    plain = all(word.keys() == {"type", "text"} for word in words)
-    foreign = entry.fact.api not in (None, wire.API)  # type: ignore[union-attr]
-    if plain and len(words) == 1 and (string or foreign):
-        text: str = words[0]["text"]
-        return text
-    if renderer.profile.one_text and plain:
-        return renderer.one_text(entry, words, out)
-    return words
-
-
 def _no_words(
     renderer: Renderer, entry: Entry, said: _Said, skeleton: dict[str, Any] | None, out: Out, *, own: bool
 ) -> Any:
     """The content of a message that says nothing beside its calls: as received, as far as the server takes it."""
     value: Any = None
-    if own and entry.fact.string:  # type: ignore[union-attr]
+    if own and entry.fact.string:
         value = ""
     elif own and skeleton is not None and "content" not in skeleton:
         value = _ABSENT
@@ -279,14 +281,21 @@ def _nothing_left(entry: Entry, out: Out) -> None:
 
 
 def _with_calls(
-    renderer: Renderer, entry: Entry, said: _Said, built: dict[str, Any], skeleton: dict[str, Any] | None, out: Out
+    renderer: Renderer,
+    entry: Entry,
+    said: _Said,
+    built: dict[str, Any],
+    skeleton: dict[str, Any] | None,
+    out: Out,
 ) -> list[Spoken]:
     """The last message of the reply with its calls; more than a message may hold go into further ones."""
-    if len(said.calls) == 1 and calls.is_legacy(entry, said.calls[0][0].part):
+    if said.calls and not _listed(entry, said):
         call, block = said.calls[0]
         built["function_call"] = block
         return [Spoken(_ordered(entry, built, skeleton, renderer, out), [call], legacy=True)]
-    chunks = [said.calls[at : at + wire.MAX_CALLS] for at in range(0, len(said.calls), wire.MAX_CALLS)] or [[]]
+    chunks = [said.calls[at : at + wire.MAX_CALLS] for at in range(0, len(said.calls), wire.MAX_CALLS)] or [
+        []
+    ]
     if len(chunks) > 1:
         _note(entry, out, "split", f"a message holds at most {wire.MAX_CALLS} calls", "OAC-LIMIT-002")
     found: list[Spoken] = []
@@ -297,6 +306,11 @@ def _with_calls(
         message = _ordered(entry, message, skeleton if number == 0 else None, renderer, out)
         found.append(Spoken(message, [call for call, _ in chunk]))
     return found
+
+
+def _listed(entry: Entry, said: _Said) -> bool:
+    """Whether the reply has calls under `tool_calls`."""
+    return bool(said.calls) and not (len(said.calls) == 1 and calls.is_legacy(entry, said.calls[0][0].part))
 
 
 def _further(renderer: Renderer, entry: Entry, out: Out) -> dict[str, Any]:

@@ -37,7 +37,9 @@ def sniff(value: Any) -> int:
     model = value.get("model")
     named = isinstance(model, str) and "claude" not in model.lower()
     tools = value.get("tools")
-    declared = isinstance(tools, list) and any(isinstance(t, dict) and t.get("type") == "function" for t in tools)
+    declared = isinstance(tools, list) and any(
+        isinstance(t, dict) and t.get("type") == "function" for t in tools
+    )
     return min(100, score + 25) if named or declared or not _OWN_SETTINGS.isdisjoint(value) else score
 
 

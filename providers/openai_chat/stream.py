@@ -11,10 +11,10 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from normalizer.facts import ModelReplied, ReplyCut
+from normalizer.frames import Frames
 from normalizer.parts import Json
 from normalizer.providers.openai_chat import wire
 from normalizer.providers.openai_chat.choices import Choice
-from normalizer.providers.openai_chat.frames import DONE, Frames
 from normalizer.reading import Finding, Leftover, Reading
 from normalizer.recording import dump_any
 from normalizer.text import excerpt
@@ -26,11 +26,18 @@ if TYPE_CHECKING:
 
 Event: TypeAlias = Mapping[str, Any]
 
+_DONE: Final = "[DONE]"
 _NOT_BESIDE: Final = frozenset({"choices", "object"})
 # Errors by which the API refuses the request itself; before the reply begins nothing of it was read.
 # https://platform.openai.com/docs/guides/error-codes
 _REFUSING: Final = frozenset(
-    {"invalid_request_error", "authentication_error", "permission_error", "insufficient_quota", "not_found_error"}
+    {
+        "invalid_request_error",
+        "authentication_error",
+        "permission_error",
+        "insufficient_quota",
+        "not_found_error",
+    }
 )
 _LONGEST_ERROR: Final = 200
 
@@ -38,8 +45,8 @@ _LONGEST_ERROR: Final = 200
 class Assembler:
     """Collects the chunks of one reply.
 
-    `feed` takes a parsed chunk, a chunk or event object of the SDK, or pieces of the SSE text. `choice` is the one that the
-    application uses; the others are kept aside. The other arguments are for the fact that `reading` makes.
+    `feed` takes a parsed chunk, a chunk or event object of the SDK, or pieces of the SSE text. `choice` is the one
+    that the application uses; the others are kept aside. The other arguments are for the fact that `reading` makes.
     """
 
     def __init__(
@@ -84,7 +91,7 @@ class Assembler:
             self._leave("unknown event", event)
 
     def _line(self, text: str, *, is_data: bool) -> None:
-        if text.strip() == DONE:
+        if text.strip() == _DONE:
             return
         try:
             event = json.loads(text) if is_data else None
@@ -110,7 +117,11 @@ class Assembler:
 
     def _chunk(self, event: Event) -> None:
         for key, value in event.items():
-            if key not in _NOT_BESIDE and value not in (None, "", 0) and (key == "usage" or key not in self._beside):
+            if (
+                key not in _NOT_BESIDE
+                and value not in (None, "", 0)
+                and (key == "usage" or key not in self._beside)
+            ):
                 self._beside[key] = value
         for number, given in enumerate(event["choices"]):
             if not isinstance(given, dict):
@@ -147,7 +158,9 @@ class Assembler:
 
     def reading(self) -> Reading:
         """The facts of what has come so far, as if the stream ended here."""
-        used = self._choices.get(min(self._choices, default=0) if self._used is None else self._used, Choice(0))
+        used = self._choices.get(
+            min(self._choices, default=0) if self._used is None else self._used, Choice(0)
+        )
         fact = self._fact(used)
         others = [choice for choice in self._choices.values() if choice is not used]
         fragments = [f for choice in (used, *others) for f in choice.fragments()]
@@ -186,12 +199,18 @@ def _aside(others: list[Choice]) -> Iterator[Leftover]:
     for choice in others:
         if choice.parts():
             value = {"index": choice.index, "finish_reason": choice.finish, "message": choice.message()}
-            yield Leftover("another choice than the one that is used", dump_any(value), pointer=f"/choices/{choice.index}")
+            yield Leftover(
+                "another choice than the one that is used",
+                dump_any(value),
+                pointer=f"/choices/{choice.index}",
+            )
 
 
 def _finding(fragment: Fragment, fact_id: str) -> Finding:
     what = f"call {fragment.call_id!r}" if fragment.call_id else f"a part of type {fragment.type!r}"
-    return Finding("fragment", f"only the beginning of {what} arrived", call_id=fragment.call_id, facts=(fact_id,))
+    return Finding(
+        "fragment", f"only the beginning of {what} arrived", call_id=fragment.call_id, facts=(fact_id,)
+    )
 
 
 def _plain(chunk: Any) -> dict[str, Any]:

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, Final
 from normalizer import canonical
 from normalizer.errors import CannotProject
 from normalizer.identity import hashed
-from normalizer.parts import Json
 from normalizer.projection import Adjustment
 from normalizer.providers.openai_chat import wire
 
@@ -89,9 +88,10 @@ def _same(before: Top, transcript: Transcript) -> bool:
         old is not new for old, new in zip(before.heads, heads, strict=True)
     ):
         return False
-    return before.calls == len(calls) or {
-        call.part.name for call in list(calls.values())[before.calls :]
-    } <= before.used
+    return (
+        before.calls == len(calls)
+        or {call.part.name for call in list(calls.values())[before.calls :]} <= before.used
+    )
 
 
 # ---------------------------------------------------------------- instructions
@@ -122,7 +122,7 @@ def _replaced(transcript: Transcript, entries: list[Entry], base: RequestSent | 
     said = next((e.fact.seq for e in transcript.entries if e.kind not in ("instructions", "tools")), None)
     sent = base.through if base is not None else -1
     early = [e for e in entries if (said is None or e.fact.seq < said) and e.fact.seq > sent]
-    last = next((n for n in range(len(early) - 1, -1, -1) if not early[n].fact.additional), 0)  # type: ignore[union-attr]
+    last = next((n for n in range(len(early) - 1, -1, -1) if not early[n].fact.additional), 0)
     return frozenset(entry.fact.fact_id for entry in early[:last])
 
 
@@ -131,10 +131,10 @@ def _replaced(transcript: Transcript, entries: list[Entry], base: RequestSent | 
 
 def _declare(top: Top, entry: Entry, profile: Profile) -> None:
     """The newest declaration, in this API's form."""
-    own = entry.fact.api == wire.API  # type: ignore[union-attr]
+    own = entry.fact.api == wire.API
     tools: list[Any] = []
     functions: list[Any] = []
-    for tool in entry.fact.tools:  # type: ignore[union-attr]
+    for tool in entry.fact.tools:
         raw = tool.raw.value if tool.raw is not None else None
         if own and isinstance(raw, dict) and "type" not in raw and tool.name:
             functions.append(raw)
@@ -148,37 +148,52 @@ def _declare(top: Top, entry: Entry, profile: Profile) -> None:
     top.tools, top.functions = tools or None, functions or None
 
 
-def _tool(top: Top, entry: Entry, tool: Tool, profile: Profile, raw: Any) -> dict[str, Any] | None:
-    """One tool as this API wants it; None where it has no counterpart."""
+def _tool(top: Top, entry: Entry, tool: Tool, profile: Profile, own: Any) -> dict[str, Any] | None:
+    """One tool as this API wants it; None where it has no counterpart. `own` is its declaration for this API."""
+    if isinstance(own, dict):
+        kind = own.get("type")
+        if kind not in wire.CALL_TYPES or not tool.name or (name := fitting(top, tool.name)) == tool.name:
+            return own
+        return {**own, kind: {**own[kind], "name": name}}
     if tool.server or not tool.name:
         top.adjustments.append(
             Adjustment("dropped_server_tool", f"the tool {tool.name!r} is run by another provider", "OAC-STATE-003",
                        facts=(entry.fact.fact_id,), content=tool.raw.text if tool.raw is not None else None)
         )  # fmt: skip
         return None
-    name = fitting(top, tool.name)
-    if isinstance(raw, dict) and raw.get("type") in wire.CALL_TYPES:
-        kind = raw["type"]
-        if kind == "custom" and not profile.custom_tools:
-            return _as_function(top, entry, tool, name)
-        return raw if name == tool.name else {**raw, kind: {**raw[kind], "name": name}}
-    function: dict[str, Any] = {"name": name}
+    made: dict[str, Any] = {"name": fitting(top, tool.name)}
     if tool.description:
-        function["description"] = tool.description
-    function["parameters"] = tool.schema.value if tool.schema is not None else {"type": "object", "properties": {}}
-    return {"type": "function", "function": function}
+        made["description"] = tool.description
+    raw = tool.raw.value if tool.raw is not None else None
+    if isinstance(raw, dict) and raw.get("type") == "custom" and tool.schema is None:
+        return _custom(top, entry, tool, profile, {**made, **_format(raw)})
+    made["parameters"] = (
+        tool.schema.value if tool.schema is not None else {"type": "object", "properties": {}}
+    )
+    return {"type": "function", "function": made}
 
 
-def _as_function(top: Top, entry: Entry, tool: Tool, name: str) -> dict[str, Any]:
-    """A custom tool for a server that knows functions only: the free text is its one argument."""
+def _custom(top: Top, entry: Entry, tool: Tool, profile: Profile, made: dict[str, Any]) -> dict[str, Any]:
+    """A custom tool of Responses; for a server that knows functions only, its free text is the one argument."""
+    if profile.custom_tools:
+        return {"type": "custom", "custom": made}
     top.adjustments.append(
-        Adjustment("tools_not_declared", f"the custom tool {name!r} is declared as a function of one text",
-                   "OAC-CUSTOM-001", facts=(entry.fact.fact_id,), content=Json.of(tool.raw and tool.raw.value).text)
+        Adjustment("tools_not_declared", f"the custom tool {tool.name!r} is declared as a function of one text",
+                   "OAC-CUSTOM-001", facts=(entry.fact.fact_id,), content=tool.raw.text if tool.raw else None)
     )  # fmt: skip
-    function: dict[str, Any] = {"name": name}
-    if tool.description:
-        function["description"] = tool.description
-    return {"type": "function", "function": {**function, "parameters": _FREE_TEXT}}
+    plain = {key: value for key, value in made.items() if key != "format"}
+    return {"type": "function", "function": {**plain, "parameters": _FREE_TEXT}}
+
+
+def _format(raw: dict[str, Any]) -> dict[str, Any]:
+    """The format of a custom tool's text, whose grammar Chat nests one deeper than Responses."""
+    given = raw.get("format")
+    if not isinstance(given, dict):
+        return {}
+    if given.get("type") != "grammar":
+        return {"format": given}
+    grammar = {key: value for key, value in given.items() if key != "type"}
+    return {"format": {"type": "grammar", "grammar": grammar.get("grammar", grammar)}}
 
 
 def _rename(top: Top, used: Iterable[str]) -> None:
@@ -194,6 +209,8 @@ def fitting(top: Top, name: str) -> str:
         plain = "".join(c if c.isascii() and (c.isalnum() or c in "_-") else "_" for c in name)[:40]
         top.names[name] = hashed(f"{plain}_", name, {*top.names.values(), *top.used}, 8)
         top.adjustments.append(
-            Adjustment("renamed_tool", f"the tool name {name!r} is sent as {top.names[name]!r}", "OAC-NAME-001")
+            Adjustment(
+                "renamed_tool", f"the tool name {name!r} is sent as {top.names[name]!r}", "OAC-NAME-001"
+            )
         )
     return top.names[name]

@@ -38,7 +38,8 @@ class Side:
             entry = self.renderer.transcript.entries[-1]
             blocks = answers.moved_media(self.renderer, wire_id, parts, self.out, entry)
             self.group = None
-            self.messages.append({"role": "user", "content": blocks})
+            content = self.renderer.content(entry, blocks, self.out, single=False)
+            self.messages.append({"role": "user", "content": content})
 
     def add(self, content: str | list[dict[str, Any]], group: int | None) -> dict[str, Any]:
         """A message of the user's side, joined with the one before it if both came in one."""
@@ -65,14 +66,16 @@ class Side:
             raw = fact.raw.value
         blocks = self._blocks(entry)
         if not blocks:
-            self._note(entry, "dropped_empty", "a user message with nothing in it is left out", "OAC-STRUCT-005", None)
+            self._note(
+                entry,
+                "dropped_empty",
+                "a user message with nothing in it is left out",
+                "OAC-STRUCT-005",
+                None,
+            )
             return False
-        plain = all(block.keys() == {"type", "text"} for block in blocks)
-        content: Any = blocks
-        if plain and getattr(fact, "string", False) and len(blocks) == 1:
-            content = blocks[0]["text"]
-        elif plain and self.renderer.profile.one_text:
-            content = self.renderer.one_text(entry, blocks, self.out)
+        single = getattr(fact, "string", False)
+        content = self.renderer.content(entry, blocks, self.out, single=single)
         message = self.add(content, getattr(fact, "group", None))
         if isinstance(raw, dict) and raw.get("role") == "user":
             self.messages[-1] = self._ordered(entry, message, raw)
@@ -90,7 +93,7 @@ class Side:
                 made, rule = media.blocks(part, renderer.profile, renderer.model)
                 blocks.extend(made)
                 if rule is not None:
-                    self._note(entry, "media_moved", f"a medium ({part.media}) that the API cannot take is named in words",
+                    self._note(entry, "media_moved", f"a medium ({part.media}) that the API cannot take is told",
                                rule, media.whole(part))  # fmt: skip
             elif part.kind == "opaque" and part.type and part.type not in wire.FOREIGN_PARTS | wire.ALL_PARTS:
                 blocks.append(part.raw.value)
@@ -104,11 +107,11 @@ class Side:
         found: dict[str, Any] = {}
         role = message["role"]
         extra = {k: v for k, v in raw.items() if k not in keys.MESSAGE_KEYS["user"] and v is not None}
-        for key in raw:
+        for key, value in raw.items():
             if key in message:
                 found[key] = message[key]
             elif key == "name":
-                self.renderer.put_name(entry, found, raw[key], self.out)
+                self.renderer.put_name(entry, found, value, self.out)
         if extra:
             self._note(entry, "trimmed", f"a {role} message has keys that the API does not take back", "OAC-STRUCT-006",
                        Json.of(extra).text)  # fmt: skip
@@ -125,14 +128,13 @@ class Side:
         blocks, media_found = self.instruction_blocks(entry)
         recorded = top.recorded_role(entry)
         if recorded is not None and recorded != head.role and blocks:
-            self._note(entry, "moved", f"{recorded} instructions are sent in the role {head.role!r}",
-                       "OAC-ROLE-001" if head.role == "user" else "OAC-ROLE-002", None)  # fmt: skip
+            rule = "OAC-ROLE-001" if head.role == "user" else self.renderer.profile.developer_rule
+            self._note(
+                entry, "moved", f"{recorded} instructions are sent in the role {head.role!r}", rule, None
+            )
         if blocks:
-            plain = len(blocks) == 1 and blocks[0].keys() == {"type", "text"}
-            one = plain and (fact.string or recorded is None)
-            content: Any = blocks[0]["text"] if one else blocks
-            if not isinstance(content, str) and self.renderer.profile.one_text:
-                content = self.renderer.one_text(entry, blocks, self.out)
+            single = fact.string or recorded is None
+            content = self.renderer.content(entry, blocks, self.out, single=single)
             message = {"role": head.role, "content": content}
             raw = fact.raw.value if fact.raw is not None else None
             if isinstance(raw, dict) and raw.get("role") in wire.INSTRUCTION_ROLES:
@@ -154,20 +156,28 @@ class Side:
             elif part.kind == "media":
                 made, _ = media.blocks(part, self.renderer.profile, self.renderer.model)
                 moved.extend(made)
-                self._note(entry, "media_moved", "a medium in instructions is sent in a user message", "OAC-CONTENT-004",
-                           media.whole(part))  # fmt: skip
+                self._note(entry, "media_moved", "a medium in instructions is sent in a user message",
+                           "OAC-CONTENT-004", media.whole(part))  # fmt: skip
             else:
-                kind = "dropped_empty" if part.kind == "text" else "dropped_fragment"
+                kind: AdjustmentKind = "dropped_empty" if part.kind == "text" else "dropped_fragment"
                 self._note(entry, kind, "instructions hold text only; the rest is left out", "OAC-CONTENT-004",
                            media.whole(part))  # fmt: skip
         if not texts and not moved and not entry.parts:
-            self._note(entry, "dropped_empty", "instructions with nothing in them are left out", "OAC-STRUCT-003", None)
+            self._note(
+                entry,
+                "dropped_empty",
+                "instructions with nothing in them are left out",
+                "OAC-STRUCT-003",
+                None,
+            )
         return texts, moved
 
     def _note(
         self, entry: Entry, kind: AdjustmentKind, message: str, because: str, content: str | None
     ) -> None:
-        self.out.notes.append(Adjustment(kind, message, because, facts=(entry.fact.fact_id,), content=content))
+        self.out.notes.append(
+            Adjustment(kind, message, because, facts=(entry.fact.fact_id,), content=content)
+        )
 
 
 def _listed(content: str | list[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -64,7 +64,7 @@ class Profile:
     `reasoning`: the key in which reasoning goes back, with `reasoning_keys` that are replayed as received;
     `reasoning_needed` beside calls, on models that think; `reasoning_turn` only in the turn that runs. `makers` are
     the names of models that are the server's own. `no_words` is the content of a message that has calls and no
-    words: `null` and `string` are demanded, `key` means any, but present. `objects`: arguments have to be a JSON object.
+    words: `null` and `string` are demanded, `key` means any, but present. `objects`: arguments must be a JSON object.
     `part_keys` and `settings` are keys that this server knows besides, and request keys that it refuses.
     """
 
@@ -78,23 +78,22 @@ class Profile:
     refuses_reasoning: str | None = None
     developer: bool = True
     no_words: Literal["any", "null", "key", "string"] = "any"
-    blank_reply: bool = True
     objects: bool = False
     image_urls: bool = True
     image_types: frozenset[str] | None = None
     blind: str | None = None
     files: bool = True
     sounds: bool = True
-    stored_audio: bool = False
     custom_tools: bool = False
     one_text: bool = False
     alternate: bool = False
     max_string: int = MAX_STRING
+    developer_rule: str = "OAC-ROLE-002"
     part_keys: frozenset[str] = frozenset()
     settings: frozenset[str] = frozenset()
 
 
-OPENAI: Final = Profile("openai", stored_audio=True, custom_tools=True)
+OPENAI: Final = Profile("openai", custom_tools=True)
 """No profile: OpenAI itself."""
 
 _CONTENT: Final = frozenset({"reasoning_content"})
@@ -103,38 +102,40 @@ PROFILES: Final[dict[str, Profile]] = {
     profile.name: profile
     for profile in (
         # https://learn.microsoft.com/azure/ai-foundry/openai/how-to/reasoning, pydantic-ai docs/models/openai.md
-        Profile("azure", files=False, stored_audio=True, custom_tools=True),
+        Profile("azure", files=False, custom_tools=True),
         # https://api-docs.deepseek.com/guides/thinking_mode, vercel/ai packages/deepseek/src/chat
         Profile(
-            "deepseek", reasoning="reasoning_content", reasoning_keys=_CONTENT, reasoning_needed=True, makers=r"deepseek",
-            thoughtless=r"deepseek-(chat|coder|v2|v3)\b.*", refuses_reasoning=r"(.*[/:])?deepseek-r1\b.*", developer=False,
+            "deepseek",
+            reasoning="reasoning_content", reasoning_keys=_CONTENT, reasoning_needed=True, makers=r"deepseek",
+            thoughtless=r"deepseek-(chat|coder|v2|v3)\b.*", refuses_reasoning=r"(.*[/:])?deepseek-r1\b.*",
+            developer=False, developer_rule="OCX-DEEPSEEK-005",
         ),
         # https://github.com/continuedev/continue/issues/11711, MoonshotAI/kimi-cli CHANGELOG
         Profile(
-            "kimi", reasoning="reasoning_content", reasoning_keys=_CONTENT, reasoning_needed=True, makers=r"kimi|moonshot",
+            "kimi",
+            reasoning="reasoning_content", reasoning_keys=_CONTENT, reasoning_needed=True, makers=r"kimi|moonshot",
             thoughtless=r"moonshot-v1.*|kimi-k2(-instruct|-\d{4}|-turbo).*", developer=False, no_words="null",
-            blank_reply=False,
         ),
         # https://github.com/agentscope-ai/agentscope-java/issues/1270, vercel/ai packages/alibaba
         Profile(
-            "qwen", reasoning="reasoning_content", reasoning_keys=_CONTENT, reasoning_turn=True, makers=r"qwen|qwq|qvq",
-            developer=False, no_words="key", blind=r"(?!.*(vl|omni|qvq|ocr)).*", max_string=20_000_000,
-            part_keys=frozenset({"cache_control"}),
+            "qwen",
+            reasoning="reasoning_content", reasoning_keys=_CONTENT, reasoning_turn=True, makers=r"qwen|qwq|qvq",
+            developer=False, developer_rule="OCX-QWEN-002", no_words="key", blind=r"(?!.*(vl|omni|qvq|ocr)).*",
+            max_string=20_000_000, part_keys=frozenset({"cache_control"}),
             settings=frozenset({"store", "max_completion_tokens", "reasoning_effort"}),
         ),
         # https://github.com/vllm-project/vllm/issues/47761, https://github.com/microsoft/autogen/issues/1037
         Profile(
-            "vllm", reasoning="reasoning_content", reasoning_keys=frozenset({"reasoning_content", "reasoning"}), objects=True,
-            alternate=True,
+            "vllm",
+            reasoning="reasoning_content", reasoning_keys=_CONTENT | {"reasoning"}, objects=True, alternate=True,
         ),
         # ollama/ollama openai/openai.go
         Profile(
             "ollama", reasoning="reasoning", reasoning_keys=frozenset({"reasoning"}), objects=True, image_urls=False,
             image_types=frozenset({"image/jpeg", "image/png", "image/webp"}), files=False, sounds=False, one_text=True,
-            blank_reply=False,
         ),
         # https://github.com/langchain-ai/langchain/issues/34140
-        Profile("xai", no_words="string", blank_reply=False),
+        Profile("xai", no_words="string"),
         # https://github.com/janhq/jan/issues/8136, vercel/ai packages/groq
         Profile("groq", reasoning="reasoning", reasoning_keys=frozenset({"reasoning"}), makers=r".*"),
         # https://openrouter.ai/docs/use-cases/reasoning-tokens
@@ -164,7 +165,7 @@ def refuses_reasoning(profile: Profile, model: str | None) -> bool:
 
 
 def sees(profile: Profile, model: str | None) -> bool:
-    """Whether this model takes pictures; one without a name is taken not to, where the server has models of both kinds."""
+    """Whether this model takes pictures; without a name it is taken not to, where the server has both kinds."""
     return profile.blind is None or not re.fullmatch(profile.blind, (model or "").lower())
 
 
@@ -172,7 +173,8 @@ def sees(profile: Profile, model: str | None) -> bool:
 
 # Models that take neither system nor developer messages. https://github.com/openai/openai-python/issues/2047
 _NO_INSTRUCTIONS: Final = re.compile(r"(?:.*/)?o1-(?:mini|preview)(?:-\d{4}-\d{2}-\d{2})?")
-# Reasoning models, which call their instructions `developer`. SDK: types/chat/chat_completion_developer_message_param.py
+# Reasoning models, which call their instructions `developer`.
+# SDK: types/chat/chat_completion_developer_message_param.py
 _DEVELOPER: Final = re.compile(r"(?:.*/)?(?:o[1-9](?:\d*)?|gpt-(?:[5-9]|\d\d))(?:[-.].*)?")
 _VERSION: Final = re.compile(r"(?:.*/)?gpt-(\d+)(?:\.(\d+))?(?![\d.])(?:-.*)?")
 _OURS: Final = re.compile(r"(?:.*/)?(?:gpt-|chatgpt-|o[1-9]\b|ft:gpt-|codex-).*")

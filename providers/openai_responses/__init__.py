@@ -1,1 +1,13 @@
 """OpenAI Responses."""
+
+from normalizer.provider import Provider
+from normalizer.providers.openai_responses import project, read, rules, stream, wire
+
+PROVIDER = Provider(
+    name=wire.API,
+    sniff=read.sniff,
+    read=read.read,
+    assembler=stream.Assembler,
+    project=project.project,
+    rules=rules.RULES,
+)

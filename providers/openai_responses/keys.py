@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
 
 from normalizer.parts import Json
 from normalizer.projection import Adjustment
@@ -98,6 +99,39 @@ def without_id(item: Item) -> Item:
 
 
 def complete(item: Item) -> bool:
-    """Whether an item has all the keys that its type demands."""
-    known = wire.ITEMS.get(items.kind(item))
-    return known is not None and known.required <= item.keys()
+    """Whether an item has all that its type demands."""
+    kind = items.kind(item)
+    known = wire.ITEMS.get(kind)
+    look = _INSIDE.get(kind)
+    return known is not None and known.required <= item.keys() and (look is None or look(item))
+
+
+def _searched(item: Item) -> bool:
+    """Whether a web search says what it did."""
+    action = item["action"]
+    wanted = {"search": (), "open_page": (), "find_in_page": ("url", "pattern")}
+    if not isinstance(action, dict) or action.get("type") not in wanted:
+        return False
+    nulls = {key for key, value in action.items() if value is None}
+    return all(key in action for key in wanted[action["type"]]) and nulls <= (
+        {"url"} if action["type"] == "open_page" else set()
+    )
+
+
+def _operated(item: Item) -> bool:
+    """Whether a patch says what to do."""
+    operation = item["operation"]
+    wanted = {"create_file": ("path", "diff"), "update_file": ("path", "diff"), "delete_file": ("path",)}
+    if not isinstance(operation, dict) or operation.get("type") not in wanted:
+        return False
+    return all(isinstance(operation.get(key), str) for key in wanted[operation["type"]])
+
+
+_INSIDE: Final[dict[str, Callable[[Item], bool]]] = {
+    "web_search_call": _searched,
+    "apply_patch_call": _operated,
+    "computer_call": lambda item: ("action" in item) != ("actions" in item),
+    "mcp_call": lambda item: isinstance(item["arguments"], str),
+    "mcp_approval_request": lambda item: isinstance(item["arguments"], str),
+    "program": lambda item: isinstance(item["code"], str) and isinstance(item["fingerprint"], str),
+}

@@ -6,7 +6,7 @@
 | document by address or by value | `input_file` |
 | document that is plain words, search result | `input_text` |
 | upload, by the id of this API | as received |
-| sound, upload of another API | left out, and reported |
+| sound, upload of another API | a bracketed note that it was left out, and reported |
 """
 
 from __future__ import annotations
@@ -38,6 +38,12 @@ def piece(part: Any) -> tuple[Piece | None, str]:
     if words := _words(part):
         return {"type": "input_text", "text": words}, ""
     return _MAKERS.get(part.media, _nothing)(part)
+
+
+def left_out(part: Any) -> Piece:
+    """A bracketed note in the place of a medium that has no form here."""
+    what = f"{part.media} {part.name!r}" if part.name else part.media
+    return {"type": "input_text", "text": f"[left out here: {what}]"}
 
 
 def _known(raw: Piece) -> Piece:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from normalizer import cleaning
 from normalizer.facts import OutcomeAttested, ToolsDeclared
 from normalizer.notices import MARK, read_back
 from normalizer.parts import Json, Opaque, Text, Tool
@@ -54,7 +55,7 @@ def _sniff_items(found: list[Any]) -> int:
             return 0
         if item.get("type") in wire.ITEMS:
             score = max(score, 90)
-        elif isinstance(item.get("role"), str):
+        elif isinstance(item.get("role"), str) and "content" in item and "parts" not in item:
             kinds = {p.get("type") for p in item.get("content") or () if isinstance(p, dict)}
             score = max(score, 90 if kinds & (wire.INPUT_PARTS | wire.OUTPUT_PARTS) else 10)
         elif item.keys() != {"id"}:
@@ -64,6 +65,7 @@ def _sniff_items(found: list[Any]) -> int:
 
 def read(value: Any, origin: Origin) -> Reading:
     """Facts of a request, a response, a list of items, or stored items. The value belongs to the reader from then on."""
+    cleaning.look(value)
     recorder = Recorder("import", provider=wire.PROVIDER, api=wire.API)
     if isinstance(value, list):
         value = {"input": value}
@@ -177,7 +179,7 @@ class _Reader:
                 self.recorder.finding("duplicate_call", "the same item stands in the history twice", place)
                 self.recorder.leftover(place, "an item that stands in the history already", item)
             elif self._by_model(item):
-                self.reply.append((number, item))
+                self.reply.append((number, {**item, "role": "assistant"} if item.get("role") == "model" else item))
             else:
                 self._flush()
                 self._user_side(number, item, place)
@@ -195,7 +197,7 @@ class _Reader:
     def _by_model(self, item: Item) -> bool:
         found = items.kind(item)
         if found == "message":
-            return item.get("role") == "assistant"
+            return item.get("role") in ("assistant", "model")
         if found in wire.OUTPUTS:
             return items.served(item) or item.get("call_id") in self.recorder.server_ids | self._served()
         return found not in _CONTROLS and found != "additional_tools"

@@ -14,7 +14,7 @@ from normalizer import canonical
 from normalizer.identity import hashed
 from normalizer.parts import Json
 from normalizer.projection import Adjustment
-from normalizer.providers.openai_responses import media, wire
+from normalizer.providers.openai_responses import keys, media, wire
 
 if TYPE_CHECKING:
     from normalizer.parts import Tool
@@ -91,10 +91,10 @@ def _message(top: Top, entry: Entry) -> Item | None:
     if frame is None:
         text = _text(top, entry)
         return {"role": "developer", "content": text} if text.strip() else None
-    if fact.string:
-        return {**frame, "content": _text(top, entry)}
-    pieces = [made for part in entry.parts if (made := media.piece(part)[0]) is not None]
-    return {**frame, "content": pieces}
+    content: Any = _text(top, entry) if fact.string else [
+        made for part in entry.parts if (made := media.piece(part)[0]) is not None
+    ]  # fmt: skip
+    return keys.replay({**frame, "content": content}, top.adjustments, fact.fact_id)
 
 
 def envelope(fact: Any) -> Item | None:

@@ -1,0 +1,149 @@
+"""How fast facts become durable, next to bare INSERTs of the same rows with the same durability, in the same run.
+
+    python benchmarks/journal.py [--singles 400] [--batches 40] [--size 100] [--rounds 5]
+
+The bare loop uses the database's own driver and a table with the journal's columns and indexes; its rows are made
+beforehand. The journal makes its rows, takes the conversation's lock and numbers the facts. Rounds alternate, and
+a ratio is that of the medians.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sqlite3
+import statistics
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import psycopg
+
+from normalizer.facts import FACT, CallCompleted, UserSaid
+from normalizer.journal import open_journal
+from normalizer.parts import Text
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+import postgres
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from normalizer.facts import Fact
+
+LIMIT = 1.5
+COLUMNS = ("conversation", "seq", "fact_id", "kind", "turn_id", "run_id", "call_id", "gate", "recorded_at", "body")
+TABLE = (
+    "CREATE TABLE bare (conversation TEXT NOT NULL, seq BIGINT NOT NULL, fact_id TEXT NOT NULL, kind TEXT NOT NULL,"
+    " turn_id TEXT, run_id TEXT, call_id TEXT, gate TEXT, recorded_at TEXT NOT NULL, body TEXT NOT NULL,"
+    " PRIMARY KEY (conversation, seq), UNIQUE (conversation, fact_id))"
+)
+INDEX = "CREATE INDEX bare_gate ON bare (conversation, gate) WHERE gate IS NOT NULL"
+
+
+def facts(start: int, count: int) -> list[Fact]:
+    """Results of calls with forty lines of output, and now and then words of a person."""
+    output = "".join(f"{line:03} worker started, queue has items\n" for line in range(40))
+    return [
+        UserSaid(fact_id=f"said/{n}", turn_id="t", parts=(Text("Go on with the next one."),))
+        if n % 20 == 0
+        else CallCompleted(
+            fact_id=f"done/{n}", turn_id="t", run_id="r", call_id=f"toolu_{n}", content=output, is_error=False
+        )
+        for n in range(start, start + count)
+    ]
+
+
+def rows(made: list[Fact]) -> list[tuple[Any, ...]]:
+    """The rows of these facts, as the journal writes them."""
+    return [
+        ("c", int(fact.fact_id.split("/")[1]) + 1, fact.fact_id, fact.kind, fact.turn_id, fact.run_id,
+         getattr(fact, "call_id", None), f"call:{fact.call_id}" if fact.kind == "call_completed" else None,
+         "2026-01-01T00:00:00.000000Z", FACT.dump_json(fact, exclude={"seq"}, exclude_none=True).decode())
+        for fact in made
+    ]  # fmt: skip
+
+
+def bare_sqlite(folder: str) -> Callable[[list[tuple[Any, ...]]], None]:
+    """Insert rows, one after the other, in one transaction."""
+    connection = sqlite3.connect(Path(folder) / "bare.db", isolation_level=None)
+    for statement in ("PRAGMA journal_mode=WAL", "PRAGMA synchronous=FULL", TABLE, INDEX):
+        connection.execute(statement)
+    insert = f"INSERT INTO bare ({', '.join(COLUMNS)}) VALUES ({', '.join('?' * len(COLUMNS))})"  # noqa: S608
+
+    def add(new: list[tuple[Any, ...]]) -> None:
+        connection.execute("BEGIN IMMEDIATE")
+        for row in new:
+            connection.execute(insert, row)
+        connection.execute("COMMIT")
+
+    return add
+
+
+def bare_postgres(url: str) -> Callable[[list[tuple[Any, ...]]], None]:
+    """As `bare_sqlite`."""
+    connection = psycopg.connect(url, autocommit=True)
+    connection.execute(TABLE)
+    connection.execute(INDEX)
+    insert = f"INSERT INTO bare ({', '.join(COLUMNS)}) VALUES ({', '.join(['%s'] * len(COLUMNS))})"  # noqa: S608
+
+    def add(new: list[tuple[Any, ...]]) -> None:
+        with connection.transaction():
+            for row in new:
+                connection.execute(insert.encode(), row)
+
+    return add
+
+
+def timed(work: Callable[[Any], object], batches: list[Any]) -> float:
+    """Seconds for all batches."""
+    start = time.perf_counter()
+    for batch in batches:
+        work(batch)
+    return time.perf_counter() - start
+
+
+def split(made: list[Any], size: int) -> Iterator[list[Any]]:
+    """Batches of one size."""
+    return (made[at : at + size] for at in range(0, len(made), size))
+
+
+def compare(name: str, add: Callable[[Any], object], bare: Callable[[Any], object], options: argparse.Namespace) -> None:
+    """Time both, round after round, and print a line for single facts and one for batches."""
+    at = 0
+    for label, size, count in (("one by one", 1, options.singles), ("batches", options.size, options.batches)):
+        ours, theirs = [], []
+        for _ in range(options.rounds):
+            made = facts(at, size * count)
+            at += len(made)
+            theirs.append(timed(bare, list(split(rows(made), size))))
+            ours.append(timed(add, list(split(made, size))))
+        ratio = statistics.median(ours) / statistics.median(theirs)
+        of_ours, of_theirs = (size * count / statistics.median(seconds) for seconds in (ours, theirs))
+        each = statistics.median(ours) / count * 1e3
+        print(
+            f"  {name:<11} {label:<11} of {size:>3}: {of_ours:9.0f} facts/s ({each:.2f} ms an append),"
+            f" bare INSERT {of_theirs:9.0f} rows/s, overhead {ratio:.2f} x"
+        )
+
+
+def main() -> None:
+    """Print four lines and the limit."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
+    parser.add_argument("--singles", type=int, default=400)
+    parser.add_argument("--batches", type=int, default=40)
+    parser.add_argument("--size", type=int, default=100)
+    parser.add_argument("--rounds", type=int, default=5)
+    options = parser.parse_args()
+    print("durable appends")
+    with tempfile.TemporaryDirectory() as folder, open_journal(Path(folder) / "journal.db") as journal:
+        compare("SQLite", lambda new: journal.append("c", new), bare_sqlite(folder), options)
+    url = postgres.database(durable=True)
+    with open_journal(url) as journal:
+        compare("PostgreSQL", lambda new: journal.append("c", new), bare_postgres(url), options)
+    print(f"limit: {LIMIT} x")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,148 @@
+"""Words, pictures and documents as blocks of the Messages wire."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from normalizer.parts import Json
+from normalizer.projection import Adjustment
+from normalizer.providers.anthropic import keys, pictures, wire
+
+if TYPE_CHECKING:
+    from normalizer.parts import Media
+    from normalizer.providers.anthropic.render import Out, Renderer
+    from normalizer.transcript import Entry
+
+
+def user_blocks(renderer: Renderer, entry: Entry, out: Out) -> list[dict[str, Any]]:
+    """The blocks of a user message: blank text and what has no place on the user's side are left out."""
+    blocks: list[dict[str, Any]] = []
+    part: Any
+    for part in entry.parts:
+        kind = part.kind
+        if kind == "text":
+            text = part.text
+            if not text or text.isspace():
+                left_out(entry, out, "dropped_empty", "a blank text is left out", "ANT-BLK-002", part)
+            else:
+                own = part.raw is not None and part.raw.value.get("type") == "text"
+                blocks.append(replay(part.raw.value, out, entry) if own else {"type": "text", "text": text})
+        elif kind == "media":
+            block = pictures.honest(block_of(part), out.notes, entry.fact.fact_id)
+            if block is None or not usable(block):
+                left_out(
+                    entry,
+                    out,
+                    "media_moved",
+                    "a picture or document that the API cannot take",
+                    "ANT-BLK-006",
+                    part,
+                )
+            elif block.get("type") == "container_upload" and not any(
+                "code_execution" in t for t in renderer.head.offered
+            ):
+                left_out(
+                    entry, out, "media_moved", "an upload needs the code execution tool", "ANT-BLK-012", part
+                )
+            else:
+                blocks.append(replay(block, out, entry))
+        elif (
+            kind == "opaque"
+            and part.type not in FOREIGN
+            and part.type not in wire.ASSISTANT_BLOCKS
+            and part.type
+        ):
+            blocks.append(replay(part.raw.value, out, entry))
+        else:
+            left_out(
+                entry,
+                out,
+                "dropped_fragment",
+                f"a {kind} block has no place in a user message",
+                "ANT-MSG-003",
+                part,
+            )
+    return blocks
+
+
+def left_out(entry: Entry, out: Out, kind: Any, message: str, because: str, part: Any) -> None:
+    raw = getattr(part, "raw", None)
+    content = raw.text if raw is not None else getattr(part, "text", None)
+    out.notes.append(Adjustment(kind, message, because, facts=(entry.fact.fact_id,), content=content))
+    out.changed = True
+
+
+FOREIGN: Final = frozenset(
+    {
+        "output_text", "input_text", "refusal", "tool_call", "reasoning", "function_call", "function_call_output",
+        "image_url", "input_image", "input_file", "input_audio", "tool-call", "tool-result", "text", "tool_use",
+        "tool_result", "image", "document", "audio", "file", "json", "mcp_approval_response", "configuration_update",
+        "compaction_trigger",
+    }
+)  # fmt: skip
+"""Types of other wires, and of this one where the block is broken: such an opaque part is no block of this API."""
+
+
+def replay(block: dict[str, Any], out: Out, entry: Entry) -> dict[str, Any]:
+    """A block as it was received, less the keys that the API does not take back."""
+    kind = block.get("type")
+    known = keys.BLOCK_KEYS.get(kind) if isinstance(kind, str) else None
+    if known is None or block.keys() <= known:
+        return block
+    extra = {k: v for k, v in block.items() if k not in known}
+    out.notes.append(
+        Adjustment("trimmed", f"a {kind} block has keys that the API does not know", "ANT-MSG-004",
+                   facts=(entry.fact.fact_id,), content=Json.of(extra).text)
+    )  # fmt: skip
+    return {k: v for k, v in block.items() if k in known}
+
+
+def usable(block: dict[str, Any]) -> bool:
+    """Whether a document or search result has a form that the API takes. (Pictures have been looked at.)
+
+    https://platform.claude.com/docs/en/build-with-claude/pdf-support and .../build-with-claude/search-results
+    """
+    kind, source = block.get("type"), block.get("source")
+    if kind == "search_result":
+        held = block.get("content")
+        return (
+            isinstance(source, str)
+            and isinstance(block.get("title"), str)
+            and isinstance(held, list)
+            and bool(held)
+            and all(isinstance(b, dict) and str(b.get("text") or "").strip() for b in held)
+        )
+    if kind != "document":
+        return kind == "container_upload" or isinstance(source, dict)
+    if not isinstance(source, dict):
+        return False
+    wanted = {"base64": "application/pdf", "text": "text/plain"}.get(str(source.get("type")))
+    return wanted is None or source.get("media_type") == wanted
+
+
+def block_of(part: Any) -> dict[str, Any]:
+    """A text or media part as a block of this API."""
+    raw = part.raw.value if part.raw is not None else None
+    if part.kind == "text":
+        return (
+            raw
+            if isinstance(raw, dict) and raw.get("type") == "text"
+            else {"type": "text", "text": part.text}
+        )
+    if part.kind == "opaque":
+        return raw if isinstance(raw, dict) else {"type": "text", "text": Json.of(raw).text}
+    if isinstance(raw, dict) and raw.get("type") in wire.USER_BLOCKS:
+        return raw
+    return _media(part)
+
+
+def _media(part: Media) -> dict[str, Any]:
+    """A picture or document of another API."""
+    if part.media == "file" and part.file_id:
+        return {"type": "document", "source": {"type": "file", "file_id": part.file_id}}
+    kind = "image" if part.media == "image" else "document"
+    if part.data is not None:
+        return {"type": kind, "source": {"type": "base64", "media_type": part.media_type, "data": part.data}}
+    if part.url is not None:
+        return {"type": kind, "source": {"type": "url", "url": part.url}}
+    return {"type": part.media}

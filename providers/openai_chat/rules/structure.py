@@ -1,0 +1,319 @@
+"""OAC-STRUCT: the shape of messages and calls."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, Final
+
+from normalizer.providers.openai_chat import keys, wire
+from normalizer.providers.openai_chat.rules import view
+from normalizer.rules import Context, Request, Rule, Rulebook, Violation, pointer
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_SDK: Final = "openai SDK, types/chat"
+_SPEC: Final = "OpenAPI description in openai/openai-python, CreateChatCompletionRequest"
+
+
+def no_messages(request: Request, context: Context) -> Iterator[Violation]:
+    """A request has at least one message.
+
+    ## Repair
+    With nothing on record there is nothing to ask; a message is never made up.
+    """
+    if not view.listed(request.get("messages")):
+        yield Violation("/messages", "there are no messages")
+
+
+def unknown_role(request: Request, context: Context) -> Iterator[Violation]:
+    """Every message has one of the roles developer, system, user, assistant, tool, or the legacy role function.
+
+    ## Repair
+    A foreign word for a role (human, ai, model) is mapped to who spoke; a message of nobody's is left out and reported.
+    """
+    for index, message in enumerate(view.listed(request.get("messages"))):
+        role = view.member(message, "role")
+        if not isinstance(role, str) or role not in wire.ROLES:
+            yield Violation(f"/messages/{index}/role", f"{role!r} is no role")
+
+
+def missing_content(request: Request, context: Context) -> Iterator[Violation]:
+    """Messages of system, developer, user and tool have a content: a text or an array of parts, never null.
+
+    ## Repair
+    A tool message gets its recorded result, which may be the empty text, or the notice of its outcome. Another message
+    with nothing in it is left out.
+    """
+    for at, message in view.of_role(request, "system", "developer", "user", "tool"):
+        if not isinstance(message.get("content"), str | list):
+            yield Violation(f"{at}/content", f"a {message['role']} message without text or parts")
+
+
+def empty_reply(request: Request, context: Context) -> Iterator[Violation]:
+    """An assistant message has a content, calls, or a reference to stored audio.
+
+    ## Why
+    What is left of a reply whose only call was cut off is such a message. An empty text is a content.
+
+    ## Repair
+    Leave the message out and report it.
+    """
+    for at, message in view.of_role(request, "assistant"):
+        content = message.get("content")
+        if content is not None and not isinstance(content, str | list):
+            yield Violation(f"{at}/content", "the content is neither text nor parts")
+        elif content is None and not (
+            message.get("tool_calls") or message.get("function_call") or view.member(message, "audio", "id")
+        ):
+            yield Violation(f"{at}/content", "an assistant message with nothing in it")
+
+
+def empty_parts(request: Request, context: Context) -> Iterator[Violation]:
+    """A content that is an array has at least one part.
+
+    ## Repair
+    A tool message gets the empty text; another message without parts is left out.
+    """
+    for index, message in view.messages(request):
+        if message.get("content") == []:
+            yield Violation(f"/messages/{index}/content", "an empty array of parts")
+
+
+def foreign_key(request: Request, context: Context) -> Iterator[Violation]:
+    """Messages, calls and parts have the keys of the request's schema and no others.
+
+    ## Why
+    Keys of responses (`parsed`, `annotations`, `index`) and of other servers (`reasoning_content`) are ignored, refused
+    or misread, depending on the server.
+
+    ## Repair
+    Only keys of the schema are written. Reasoning goes back to a server that asks for it.
+    """
+    profile = view.profile(context)
+    for index, message in view.messages(request):
+        role = view.text(message.get("role"))
+        known = keys.MESSAGE_KEYS.get(role)
+        if known is None:
+            continue
+        allowed = known | (profile.reasoning_keys if role == "assistant" else frozenset())
+        for key in message:
+            if key not in allowed:
+                yield Violation(pointer("messages", index, key), f"{key!r} is no key of a {role} message")
+    yield from _in_calls(request)
+    for at, _, part in view.parts(request):
+        schema = keys.PART_KEYS.get(view.kind(part))
+        if schema is not None:
+            for key in part:
+                if key not in schema | profile.part_keys:
+                    yield Violation(at + pointer(key), f"{key!r} is no key of a part")
+
+
+def _in_calls(request: Request) -> Iterator[Violation]:
+    for at, call in view.calls(request):
+        kind = view.text(call.get("type"))
+        if kind not in keys.CALL_KEYS:
+            continue
+        for key in call:
+            if key not in keys.CALL_KEYS[kind] and key not in wire.CALL_TYPES:
+                yield Violation(at + pointer(key), f"{key!r} is no key of a call")
+        for key in view.payload(call):
+            if key not in keys.PAYLOAD_KEYS[kind]:
+                yield Violation(f"{at}/{kind}{pointer(key)}", f"{key!r} is no key of a {kind}")
+
+
+def empty_calls(request: Request, context: Context) -> Iterator[Violation]:
+    """`tool_calls`, where it is given, is an array with at least one call.
+
+    ## Repair
+    Leave the key out.
+    """
+    for at, message in view.of_role(request, "assistant"):
+        if "tool_calls" in message and not (
+            isinstance(message["tool_calls"], list) and message["tool_calls"]
+        ):
+            yield Violation(f"{at}/tool_calls", "no calls under the key of calls")
+
+
+def shapeless_call(request: Request, context: Context) -> Iterator[Violation]:
+    """A call has an id, the type function or custom, and the object of that type.
+
+    ## Repair
+    A complete call has all three. One without a name is a fragment: it is not sent, and nothing answers it.
+    """
+    for at, message in view.of_role(request, "assistant"):
+        for number, call in enumerate(view.listed(message.get("tool_calls"))):
+            place = f"{at}/tool_calls/{number}"
+            kind = view.member(call, "type")
+            if not isinstance(call, dict):
+                yield Violation(place, "a call is no object")
+            elif kind not in wire.CALL_TYPES:
+                yield Violation(f"{place}/type", f"{kind!r} is no type of a call")
+            elif not isinstance(call.get(kind), dict):
+                yield Violation(f"{place}/{kind}", f"a call of type {kind} has no {kind}")
+            if isinstance(call, dict) and not isinstance(call.get("id"), str):
+                yield Violation(f"{place}/id", "the call has no id")
+
+
+def arguments_no_text(request: Request, context: Context) -> Iterator[Violation]:
+    """The arguments of a function call are a string that holds JSON, not an object.
+
+    ## Repair
+    The recorded text is sent; an object is written as text once, with its keys in recorded order.
+    """
+    for at, function in view.functions(request):
+        if not isinstance(function.get("arguments"), str):
+            yield Violation(f"{at}/arguments", "the arguments are not a string")
+
+
+def nameless_call(request: Request, context: Context) -> Iterator[Violation]:
+    """The name of a called function is a string that is not empty.
+
+    ## Repair
+    A call without a name never arrived whole: it is kept as a fragment, and what answers it is left out with it.
+    """
+    for at, function in view.functions(request):
+        if not view.text(function.get("name")):
+            yield Violation(f"{at}/name", "a call without a name")
+
+
+def nameless_function_message(request: Request, context: Context) -> Iterator[Violation]:
+    """A message of the legacy role function has a name and the key content (a text or null).
+
+    ## Repair
+    The name is that of the call that it answers.
+    """
+    for at, message in view.of_role(request, "function"):
+        if not view.text(message.get("name")):
+            yield Violation(f"{at}/name", "a function message without a name")
+        if "content" not in message or not isinstance(message["content"], str | None):
+            yield Violation(f"{at}/content", "the content is neither text nor null")
+
+
+def arguments_no_object(request: Request, context: Context) -> Iterator[Violation]:
+    """The arguments of a call parse as a JSON object.
+
+    ## Why
+    Templates and compatible servers parse them again. OpenAI takes any text.
+
+    ## Repair
+    OpenAI gets the whole recorded text. Where an object is demanded, a text that is none is carried as its one value. A
+    text that was cut off is a fragment and is not sent.
+    """
+    for at, function in view.functions(request):
+        given = function.get("arguments")
+        if isinstance(given, str) and given.strip() and not isinstance(parsed(given), dict):
+            yield Violation(f"{at}/arguments", "the arguments are no JSON object")
+
+
+def parsed(given: str) -> Any:
+    """The value of a JSON text; None where it is none."""
+    try:
+        return json.loads(given)
+    except (ValueError, RecursionError):
+        return None
+
+
+RULES: Final[Rulebook] = (
+    Rule(
+        id="OAC-STRUCT-001",
+        name="no-messages",
+        severity="reject",
+        source=f"{_SPEC}; https://github.com/danny-avila/LibreChat/issues/10408",
+        error="Invalid 'messages': empty array. Expected an array with minimum length 1",
+        check=no_messages,
+    ),
+    Rule(
+        id="OAC-STRUCT-002",
+        name="unknown-role",
+        severity="reject",
+        source=f"{_SDK}/chat_completion_message_param.py",
+        error="Invalid value: '",
+        check=unknown_role,
+    ),
+    Rule(
+        id="OAC-STRUCT-003",
+        name="missing-content",
+        severity="reject",
+        source=f"{_SDK}; https://github.com/docker/docker-agent/issues/63;"
+        " https://github.com/run-llama/llama_index/issues/17555",
+        error="Invalid value for 'content': expected a string, got null.",
+        check=missing_content,
+    ),
+    Rule(
+        id="OAC-STRUCT-004",
+        name="empty-reply",
+        severity="reject",
+        source=f"{_SDK}/chat_completion_assistant_message_param.py; https://github.com/docker/docker-agent/issues/63",
+        error="Invalid value for 'content': expected a string, got null.",
+        check=empty_reply,
+    ),
+    Rule(
+        id="OAC-STRUCT-005",
+        name="empty-parts",
+        severity="reject",
+        source=_SPEC,
+        error="empty array. Expected an array with minimum length 1",
+        check=empty_parts,
+    ),
+    Rule(
+        id="OAC-STRUCT-006",
+        name="foreign-key",
+        severity="degrades",
+        source=f"{_SDK}/chat_completion_assistant_message_param.py",
+        error="Unknown parameter: 'messages[",
+        check=foreign_key,
+        applies="messages that were copied from responses, SDK objects or other servers",
+    ),
+    Rule(
+        id="OAC-STRUCT-007",
+        name="empty-calls",
+        severity="reject",
+        source="https://github.com/openai/openai-node/issues/1341; https://github.com/SynaLinks/synalinks/issues/31",
+        error="Invalid 'messages[1].tool_calls': empty array. Expected an array with minimum length 1",
+        check=empty_calls,
+    ),
+    Rule(
+        id="OAC-STRUCT-008",
+        name="shapeless-call",
+        severity="reject",
+        source=f"{_SDK}/chat_completion_message_function_tool_call_param.py",
+        error="Missing required parameter: 'messages[1].tool_calls[0].type'",
+        check=shapeless_call,
+    ),
+    Rule(
+        id="OAC-STRUCT-009",
+        name="arguments-no-text",
+        severity="reject",
+        source=f"{_SDK}/chat_completion_message_function_tool_call_param.py",
+        error="Invalid type for 'messages[1].tool_calls[0].function.arguments': expected a string",
+        check=arguments_no_text,
+    ),
+    Rule(
+        id="OAC-STRUCT-010",
+        name="nameless-call",
+        severity="reject",
+        source="https://github.com/continuedev/continue/issues/11645",
+        error="Invalid 'messages[1].tool_calls[0].function.name': empty string. Expected a string with minimum"
+        " length 1",
+        check=nameless_call,
+    ),
+    Rule(
+        id="OAC-STRUCT-011",
+        name="nameless-function-message",
+        severity="reject",
+        source=f"{_SDK}/chat_completion_function_message_param.py",
+        error="Missing required parameter: 'messages[2].name'",
+        check=nameless_function_message,
+        applies="the form before tool calls",
+    ),
+    Rule(
+        id="OAC-STRUCT-012",
+        name="arguments-no-object",
+        severity="degrades",
+        source="https://github.com/vllm-project/vllm/issues/47761; ollama/ollama openai/openai.go",
+        error="invalid tool call arguments",
+        check=arguments_no_object,
+        applies="servers other than OpenAI's",
+    ),
+)

@@ -1,0 +1,373 @@
+"""One step of the history as items: the reply, the outputs behind it, and what else the user's side says.
+
+Outputs come first, unless they were read in another place; then late news and words in order of `seq`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Final
+
+from normalizer import notices
+from normalizer.chains import state
+from normalizer.facts import News
+from normalizer.projection import Adjustment
+from normalizer.providers.openai_responses import answers, keys, media, replies, wire
+from normalizer.providers.openai_responses.top import envelope
+from normalizer.stepping import Rendered, Rendering, Step
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from normalizer.chains import Chain
+    from normalizer.projection import Options
+    from normalizer.providers.openai_responses.answers import Answer
+    from normalizer.providers.openai_responses.items import Item
+    from normalizer.providers.openai_responses.top import Top
+    from normalizer.transcript import Call, Entry, Transcript
+
+
+@dataclass(frozen=True, slots=True)
+class Flow:
+    """What a step hands to the next.
+
+    `carry` are calls whose outputs were read further on: the `seq` of each output, and the call's key. `asks`: the last
+    item is the user's side's. `decided` are the server's questions that were answered.
+    """
+
+    carry: tuple[tuple[int, str], ...] = ()
+    asks: bool = False
+    decided: frozenset[str] = frozenset()
+
+
+FIRST: Final = Flow()
+
+
+@dataclass(slots=True)
+class Out:
+    """A step while it is being made.
+
+    `items` are the reply's, `calls` those of the client in it, `answers` what is told of each, `told` those told as text,
+    `quotes` notes on another provider's server calls, `decisions` answers to the server's questions, `gone` the keys of server calls that are left out. `open_tail`: the server
+    goes on from here.
+    """
+
+    items: list[Item] = field(default_factory=list)
+    calls: list[Call] = field(default_factory=list)
+    answers: dict[str, Answer] = field(default_factory=dict)
+    told: list[tuple[Call, Answer]] = field(default_factory=list)
+    quotes: list[str] = field(default_factory=list)
+    decisions: list[Item] = field(default_factory=list)
+    gone: set[str] = field(default_factory=set)
+    notes: list[Adjustment] = field(default_factory=list)
+    choices: list[tuple[str, str, str | None]] = field(default_factory=list)
+    open_tail: bool = False
+
+
+_HEADS: Final = frozenset({"instructions", "tools"})
+_SILENT: Final = frozenset({"developer", "system"})
+
+
+class Renderer:
+    """Renders the steps of one projection. `owners` says which part of which reply has an item id first."""
+
+    def __init__(
+        self, transcript: Transcript, options: Options, model: str | None, chain: Chain, ids: dict[str, str], head: Top,
+        owners: Mapping[str, tuple[str, int]],
+    ) -> None:  # fmt: skip
+        self.transcript = transcript
+        self.entries = transcript.entries
+        self.calls = transcript.calls
+        self.server_calls = transcript.server_calls
+        self.options = options
+        self.model = model
+        self.chain = chain
+        self.ids = ids
+        self.head = head
+        self.running = options.open_calls == "say_running"
+        self._owners = owners
+        self._news: dict[str | None, list[News]] = {}
+        for item in chain.news:
+            self._news.setdefault(item.after, []).append(item)
+
+    def owns(self, item_id: str, fact_id: str, number: int) -> bool:
+        """Whether this part is the first with its item's id."""
+        return self._owners.get(item_id, (fact_id, number)) == (fact_id, number)
+
+    def decision(self, key: str) -> Any:
+        """The host's fact that answers a question of the server's; the first one holds."""
+        kept = self.transcript._kept  # noqa: SLF001 - facts about what is no call of the client's
+        waiting = kept.waiting.get(key, ()) if kept is not None else ()
+        return next((fact for fact in waiting if fact.kind in ("approval_given", "approval_denied")), None)
+
+    def __call__(self, step: Step, flow: Flow, before: Rendering[Flow]) -> Rendered[Flow]:
+        """The items of one step."""
+        out = Out()
+        if step.reply is not None:
+            replies.render(self, step, out)
+        rendered: Rendered[Flow] = Rendered(out.items, flow, out.notes, choices=out.choices)
+        side = self._side(step, flow, out, rendered)
+        had_reply = bool(out.items)
+        asks = flow.asks and not had_reply
+        decided = set(flow.decided)
+        for item in side.items:
+            if item.get("type") == "mcp_approval_response":
+                if item["approval_request_id"] in decided:
+                    continue  # the first decision holds
+                decided.add(item["approval_request_id"])
+            if item.get("role") not in _SILENT and item.get("type") != "additional_tools":
+                asks = True
+            rendered.messages.append(item)
+        rendered.asks = asks
+        rendered.open = out.open_tail or bool(side.carry)
+        rendered.flow = Flow(side.carry, asks, frozenset(decided) if len(decided) > len(flow.decided) else flow.decided)
+        if rendered.flow == flow:
+            rendered.flow = flow
+        return rendered
+
+    # ------------------------------------------------------------ the user's side
+
+    def _side(self, step: Step, flow: Flow, out: Out, rendered: Rendered[Flow]) -> _Side:
+        side = _Side(self, step, out, rendered)
+        placed: list[tuple[int, Any]] = list(flow.carry)
+        front: list[Call] = []
+        first = step.behind[0].fact.seq if step.behind else None
+        for call in out.calls:
+            after = out.answers[call.key].after
+            if after is None or (first is None and (step.last or after < self._next(step))) or (first and after < first):
+                front.append(call)
+            else:
+                placed.append((after, call.key))
+        for call in self._in_order(front, out):
+            side.output(call, out.answers[call.key])
+        for call, found in out.told:
+            side.told(call, found)
+        side.items.extend(out.decisions)
+        side.items.extend({"role": "user", "content": text} for text in out.quotes)
+        here: list[tuple[int, Any]] = [(_seq(item), item) for item in (*step.behind, *self._items(step))]
+        limit = None if step.last else self._next(step)
+        for seq, key in placed:
+            if limit is not None and seq > limit:
+                side.carry = (*side.carry, (seq, key))
+            else:
+                here.append((seq, key))
+        for _, item in sorted(here, key=lambda found: found[0]):
+            side.add(item)
+        return side
+
+    def _next(self, step: Step) -> int:
+        """The `seq` of the reply behind a step that is not the last."""
+        return self.entries[step.end].fact.seq
+
+    def _in_order(self, calls: list[Call], out: Out) -> list[Call]:
+        """As they were sent; else as they were recorded, if all were; else in the order of the calls."""
+        told = self.chain.told
+        if len(calls) < 2:
+            return calls
+        if all(call.key in told for call in calls):
+            order = {key: n for n, key in enumerate(told)}
+            return sorted(calls, key=lambda call: order[call.key])
+        shown = [call.facts[0].seq for call in calls if call.facts and call.facts[0].group is not None]
+        return sorted(calls, key=lambda call: call.facts[0].seq) if len(shown) == len(calls) else calls
+
+    def _items(self, step: Step) -> list[News]:
+        """News of this chain that stands in this step, and what there is to tell since the last request."""
+        found = list(self._news.get(step.after, ()))
+        if step.last and self.chain.base is not None:
+            found.extend(self._fresh_news(step))
+        return found
+
+    def _fresh_news(self, step: Step) -> list[News]:
+        """News about calls that were told otherwise, or left open, in an earlier request of this chain."""
+        found = []
+        for key, told in self.chain.states.items():
+            call = self.calls.get(key)
+            if call is None or told[0] == "void":
+                continue
+            if len(call.facts) == 1 and told[0] == "completed" and told[1] == call.facts[0].fact_id:
+                continue
+            kind = notices.told_kind(call, running=self.running)
+            now = state(call, kind)
+            if now == told or (told[1] and now[1]):
+                continue
+            record = self.chain.told.get(key)
+            wire_id = record.wire_id if record is not None and record.wire_id else self.ids[key]
+            left_open = record is not None and record.text == "" and all(news.call_id != key for news in self.chain.news)
+            if left_open and (call.outcome.kind == "pending" or not call.facts):
+                continue
+            if left_open:
+                text = "" if now[1] else notices.notice(call, kind, wire_id, self.options.notices)
+            else:
+                text = notices.late_news(call, kind, wire_id, self.options.notices)
+            seq = call.facts[-1].seq if call.facts else 0
+            found.append(News(key, now[0], text, step.after, seq, now[1], now[2]))
+        return found
+
+
+class _Side:
+    """The items of the user's side of one step, while they are put together."""
+
+    def __init__(self, renderer: Renderer, step: Step, out: Out, rendered: Rendered[Flow]) -> None:
+        self.renderer = renderer
+        self.step = step
+        self.out = out
+        self.rendered = rendered
+        self.items: list[Item] = []
+        self.carry: tuple[tuple[int, str], ...] = ()
+
+    def add(self, item: Any) -> None:
+        """An entry, late news, or the output of a call of an earlier step (its key)."""
+        if isinstance(item, str):
+            call = self.renderer.calls[item]
+            found = self.out.answers.get(item) or answers.answer(self.renderer, call, own=True)
+            self.output(call, found)
+        elif isinstance(item, News):
+            self._news(item)
+        elif item.kind in _HEADS:
+            later = self.renderer.head.later.get(item.fact.fact_id)
+            if later is not None:
+                self.items.append(later)
+        elif item.kind == "news":
+            wire_id = self.renderer.ids[item.fact.call_id]
+            text = f"{notices.MARK}{item.fact.outcome}] [late, call {wire_id}]\n{item.fact.notice}"
+            self.items.append({"role": "user", "content": notices.sealed(text, wire_id)})
+        else:
+            self._entry(item)
+
+    # ------------------------------------------------------------ outputs
+
+    def output(self, call: Call, found: Answer) -> None:
+        """The output of a call; one that stays open has none."""
+        notes = self.rendered.adjustments
+        notes.extend(found.notes)
+        own_words = found.text if found.fact is None or found.text else None
+        self.rendered.told.append((call.key, found.kind, own_words, call.part.name))
+        if found.item is None:
+            return
+        self.items.append(found.item)
+        if own_words is not None:
+            notes.append(
+                Adjustment(
+                    "notice", f"call {call.key!r} has no recorded result: its outcome ({found.kind}) is told instead",
+                    found.kind, call.key, tuple(f.fact_id for f in call.facts),
+                )
+            )  # fmt: skip
+
+    def told(self, call: Call, found: Answer) -> None:
+        """A call that is told in words, for good once it was sent so."""
+        self.items.append({"role": "user", "content": found.text})
+        self.rendered.told.append((call.key, found.kind, found.text, call.part.name))
+        self.rendered.choices.append((replies.TOLD, call.key, None))
+
+    def _news(self, item: News) -> None:
+        renderer = self.renderer
+        record = renderer.chain.told.get(item.call_id)
+        first = next((news for news in renderer.chain.news if news.call_id == item.call_id), item)
+        if record is not None and record.text == "" and first == item:
+            self.items.append(self._late_output(item, record.wire_id or renderer.ids[item.call_id]))
+        else:
+            self.items.append({"role": "user", "content": item.text})
+        if item not in renderer.chain.news:
+            self.rendered.news.append(replace(item, after=self.step.after))
+            self.rendered.adjustments.append(
+                Adjustment(
+                    "late_news", f"call {item.call_id!r} was told otherwise before; what is known now is told at the end",
+                    item.outcome, item.call_id, (item.result,) if item.result else (), item.text or None,
+                )
+            )  # fmt: skip
+
+    def _late_output(self, item: News, wire_id: str) -> Item:
+        """The one output of a call that was left open: its result, or a notice."""
+        call = self.renderer.calls[item.call_id]
+        fact = next((f for f in call.facts if f.fact_id == item.result), None)
+        form = answers.form_of(call)
+        if fact is not None and not item.text:
+            found = answers.Answer("completed", fact)
+            answers._recorded(self.renderer, call, fact, found)  # noqa: SLF001
+            self.rendered.adjustments.extend(found.notes)
+            if found.item is not None:
+                return found.item
+        return {"type": wire.ANSWERS[form], "call_id": wire_id, "output": item.text}
+
+    # ------------------------------------------------------------ words
+
+    def _entry(self, entry: Entry) -> None:
+        """Words of the user's side, and items that only this API has."""
+        fact: Any = entry.fact
+        if len(entry.parts) == 1 and entry.parts[0].kind == "opaque" and getattr(fact, "by", None) == "program":
+            self._control(entry, entry.parts[0])
+            return
+        frame = envelope(fact) if entry.kind == "user" else None
+        if getattr(fact, "string", False) and entry.parts:
+            text = answers.cut(entry.parts[0].text)  # type: ignore[union-attr]
+            self._message(entry, frame, text)
+            return
+        pieces: list[Item] = []
+        for part in entry.parts:
+            made, because = media.piece(part)
+            if made is not None:
+                pieces.append(made)
+                continue
+            if part.kind == "media":
+                pieces.append(media.left_out(part))
+            raw = getattr(part, "raw", None)
+            self._note(
+                "media_moved" if part.kind == "media" else "dropped_fragment",
+                f"a {getattr(part, 'media', None) or part.kind} has no form in a user message", because, entry,
+                raw.text if raw is not None else getattr(part, "text", None),
+            )  # fmt: skip
+        if pieces or (frame is not None and not entry.parts):
+            self._message(entry, frame, pieces)
+
+    def _message(self, entry: Entry, frame: Item | None, content: Any) -> None:
+        """A user message, with the keys that it had."""
+        if frame is None:
+            self.items.append({"role": "user", "content": content})
+        else:
+            self.items.append(keys.replay({**frame, "content": content}, self.rendered.adjustments, entry.fact.fact_id))
+
+    def _control(self, entry: Entry, part: Any) -> None:
+        """Items of the user's side that are no messages: answers to questions, changes of settings, halves of pairs."""
+        raw = part.raw.value
+        renderer = self.renderer
+        stored = renderer.options.stored
+        if part.type in wire.OUTPUTS:
+            if stored is False:
+                self._note("dropped_orphan", "an output whose call is not on record", "OAR-PAIR-002", entry, part.raw.text)
+                return
+        elif part.type == "mcp_approval_response":
+            asked = raw.get("approval_request_id")
+            call = renderer.server_calls.get(asked)
+            if call is not None and (asked in self.out.gone or call.part.form != "mcp_approval_request"):
+                self._note("dropped_server_tool", "its request is left out", "OAR-MCP-001", entry, part.raw.text)
+                return
+            if call is None and not stored:
+                self._note("dropped_orphan", "an approval whose request is not on record", "OAR-MCP-001", entry, part.raw.text)
+                return
+        elif part.type == "compaction_trigger":
+            if not self.step.last or entry is not self.step.behind[-1]:
+                self._note("dropped_fragment", "items stand behind the trigger", "OAR-STRUCT-013", entry, part.raw.text)
+                return
+        elif part.type in wire.FOREIGN or part.type not in wire.ITEMS or not _sound(part.type, raw):
+            self._note("dropped_fragment", f"a {part.type!r} is no item that can go back", "OAR-STRUCT-005", entry, part.raw.text)
+            return
+        self.items.append(keys.replay(raw, self.rendered.adjustments, entry.fact.fact_id))
+
+    def _note(self, kind: Any, message: str, because: str, entry: Entry, content: str | None) -> None:
+        self.rendered.adjustments.append(Adjustment(kind, message, because, None, (entry.fact.fact_id,), content))
+
+
+def _sound(kind: str, raw: Item) -> bool:
+    """Whether a change of settings is one that the API takes."""
+    if kind != "configuration_update":
+        return keys.complete(raw)
+    changes = {key: raw[key] for key in ("reasoning", "text") if raw.get(key) is not None}
+    allowed = {"reasoning": {"effort"}, "text": {"format"}}
+    return bool(changes) and all(isinstance(v, dict) and v.keys() <= allowed[k] for k, v in changes.items())
+
+
+def _seq(item: Any) -> int:
+    seq: int = item.seq if isinstance(item, News) else item.fact.seq
+    return seq
+
+

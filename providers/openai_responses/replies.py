@@ -1,0 +1,270 @@
+"""A model's reply as items.
+
+What was received from this API is replayed as received. Reasoning and the item that it led to are one unit: if the
+item is left out, so is the reasoning, and what else the response brought after it goes without ids, or not at all
+where its type needs one.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from normalizer.parts import Json
+from normalizer.projection import Adjustment
+from normalizer.providers.openai_responses import answers, items, keys, quotes, server_calls, thinking, wire
+
+if TYPE_CHECKING:
+    from normalizer.parts import ToolCall
+    from normalizer.providers.openai_responses.items import Item
+    from normalizer.providers.openai_responses.render import Out, Renderer
+    from normalizer.stepping import Step
+    from normalizer.transcript import Entry
+
+TOLD: Final = "told"
+_ITEM: Final = frozenset({"server_tool_call", "server_tool_result", "reasoning", "opaque"})
+
+
+class Piece:
+    """What becomes one item: its first part and the parts behind it, its key if it is a call, its item unless left out."""
+
+    __slots__ = ("fragment", "item", "key", "number", "part", "parts")
+
+    def __init__(self, number: int, part: Any, key: str | None, parts: tuple[Any, ...] = ()) -> None:
+        self.number = number
+        self.part = part
+        self.key = key
+        self.parts = parts
+        self.item: Item | None = None
+
+
+def render(renderer: Renderer, step: Step, out: Out) -> None:
+    """Fill `out` with the reply's items, and the answers to its calls."""
+    entry = step.reply
+    assert entry is not None  # noqa: S101 - the caller has looked
+    fact: Any = entry.fact
+    own = fact.api in (None, wire.API)
+    if not own and getattr(fact, "stop_reason", None) == "refusal":
+        _refused(renderer, entry, out)
+        return
+    pieces = _pieces(renderer, entry, out)
+    void = _void(pieces) if not own else -1
+    for piece in pieces:
+        kind = piece.part.kind
+        if kind == "text":
+            _text(entry, piece, out, own=own)
+        elif kind == "tool_call":
+            if piece.number < void:
+                _void_call(renderer, entry, piece, out)
+            else:
+                _call(renderer, entry, piece, out, own=own)
+        elif kind in ("server_tool_call", "server_tool_result"):
+            server_calls.choose(renderer, step, entry, piece, out, own=own)
+            if kind == "server_tool_call" and not own and renderer.options.server_tools == "quote":
+                out.quotes.append(quotes.quote(renderer.server_calls[piece.key or ""]))
+        elif kind == "reasoning":
+            thinking.choose(renderer, entry, piece, out, own=own)
+        elif kind == "media":
+            drop(entry, piece, out, "dropped_server_tool", "a file in a reply has no form here", "OAR-CONTENT-001")
+        else:
+            _opaque(renderer, entry, piece, out, own=own)
+    for piece in pieces:
+        _unique(renderer, entry, piece, out)
+    thinking.units(renderer, entry, pieces, out)
+    for piece in pieces:
+        if piece.item is not None:
+            out.items.append(piece.item)
+            if piece.part.kind == "tool_call":
+                out.calls.append(renderer.calls[piece.key or ""])
+
+
+def _pieces(renderer: Renderer, entry: Entry, out: Out) -> list[Piece]:
+    """The parts, those of one message together, with the keys of calls."""
+    found: list[Piece] = []
+    keys_of = iter(entry.calls)
+    behind = 0
+    for number, part in enumerate(entry.parts):
+        if part.kind in ("tool_call", "server_tool_call", "server_tool_result"):
+            key = next(keys_of)
+            if key is None and part.kind == "tool_call":
+                note(entry, out, "merged", f"call {part.id!r} stands twice in one reply and is sent once",
+                     "OAR-PAIR-004", part.id, None)  # fmt: skip
+                continue
+            found.append(Piece(number, part, key))
+        elif behind:
+            behind -= 1
+        else:
+            behind = items.pieces_behind(part) if _is_message(part) else 0
+            found.append(Piece(number, part, None, tuple(entry.parts[number + 1 : number + 1 + behind])))
+    return found
+
+
+def _is_message(part: Any) -> bool:
+    raw = part.raw.value if getattr(part, "raw", None) is not None else None
+    return isinstance(raw, dict) and items.kind(raw) == "message"
+
+
+# ---------------------------------------------------------------- messages
+
+
+def _text(entry: Entry, piece: Piece, out: Out, *, own: bool) -> None:
+    """Words of the model: the message as received, or the short form."""
+    part = piece.part
+    if _is_message(part):
+        piece.item = keys.replay(part.raw.value, out.notes, entry.fact.fact_id)
+    elif not own and not part.text.strip():
+        drop(entry, piece, out, "dropped_empty", "a blank text is left out", "OAR-STRUCT-004")
+    else:
+        piece.item = {"role": "assistant", "content": answers.cut(part.text)}
+
+
+def _opaque(renderer: Renderer, entry: Entry, piece: Piece, out: Out, *, own: bool) -> None:
+    """Items of other kinds."""
+    part = piece.part
+    raw: Any = part.raw.value
+    if part.type == "refusal" and isinstance(raw, dict) and isinstance(raw.get("refusal"), str):
+        refusal = {"type": "refusal", "refusal": raw["refusal"]}
+        piece.item = {"type": "message", "role": "assistant", "content": [refusal]}
+    elif not own or part.type in wire.FOREIGN or not isinstance(raw, dict):
+        drop(entry, piece, out, "dropped_fragment", f"a block of type {part.type!r} is no item of this API",
+             "OAR-STRUCT-005")  # fmt: skip
+    elif part.type == "item_reference" and renderer.options.stored is False:
+        drop(entry, piece, out, "dropped_fragment", "nothing is stored that the reference could point to", "OAR-STATE-006")
+    elif part.type == "compaction" and renderer.options.account == "other":
+        drop(entry, piece, out, "foreign_signature", "a compaction is bound to the account that it was made in",
+             "OAR-REASON-006")  # fmt: skip
+    elif part.type == "message" and not isinstance(raw.get("content"), str | list):
+        drop(entry, piece, out, "dropped_empty", "a message that says nothing is left out", "OAR-STRUCT-004")
+    elif part.type in wire.ITEMS and not keys.complete(raw):
+        drop(entry, piece, out, "dropped_fragment", f"a {part.type} item lacks what its type demands", "OAR-STRUCT-008")
+    else:
+        piece.item = keys.replay(raw, out.notes, entry.fact.fact_id)
+
+
+# ---------------------------------------------------------------- calls
+
+
+def _call(renderer: Renderer, entry: Entry, piece: Piece, out: Out, *, own: bool) -> None:
+    """A call of ours and what is told of it; one without a truthful output is told in words."""
+    call = renderer.calls[piece.key or ""]
+    found = answers.answer(renderer, call, own=own)
+    item = _call_item(renderer, entry, piece, out, own=own)
+    if (found.item is None and not found.open) or not keys.complete(item):
+        tell(renderer, entry, piece, out, found, "its output has no place for what is known of it")
+        return
+    piece.item = item
+    out.answers[call.key] = found
+
+
+def _call_item(renderer: Renderer, entry: Entry, piece: Piece, out: Out, *, own: bool) -> Item:
+    """The call's item, as received, with the id and name that it has on the wire."""
+    part: ToolCall = piece.part
+    call = renderer.calls[piece.key or ""]
+    wire_id, form = renderer.ids[call.key], answers.form_of(call)
+    name = renderer.head.names.get(part.name, part.name)
+    if wire_id != part.id and not (form == "tool_search_call" and part.id is None):
+        note(entry, out, "renamed_id", f"the id {part.id!r} of call {call.key!r} is sent as {wire_id!r}",
+             "OAR-PAIR-004" if part.id and wire.CALL_ID.fullmatch(part.id) else "OAR-ID-004", call.key, None)  # fmt: skip
+    raw = part.raw.value if part.raw is not None else None
+    if isinstance(raw, dict) and raw.get("type") == form:
+        item = keys.replay(raw, out.notes, entry.fact.fact_id)
+        changes: Item = {}
+        if item.get("call_id") != wire_id and not (form == "tool_search_call" and part.id is None):
+            changes["call_id"] = wire_id
+        if "name" in item and item["name"] != name:
+            changes["name"] = name
+        if form == "function_call" and not isinstance(item.get("arguments"), str):
+            changes["arguments"] = _arguments(part, own=False)
+        if form == "custom_tool_call" and not isinstance(item.get("input"), str):
+            changes["input"] = Json.of(item.get("input")).text
+        return {**item, **changes} if changes else item
+    if form == "custom_tool_call":
+        held = part.arguments.value if part.arguments.valid else None
+        text = held.get("input") if isinstance(held, dict) else None
+        return {"type": form, "call_id": wire_id, "name": name, "input": text if isinstance(text, str) else part.arguments.text}
+    return {"type": "function_call", "call_id": wire_id, "name": name, "arguments": _arguments(part, own=own)}
+
+
+def _arguments(part: ToolCall, *, own: bool) -> str:
+    """Arguments as the text that arrived; none at all are an empty object."""
+    text = part.arguments.text
+    return "{}" if not own and text.strip() in ("", "null") else text
+
+
+def tell(
+    renderer: Renderer, entry: Entry, piece: Piece, out: Out, found: answers.Answer, message: str, because: str | None = None
+) -> None:
+    """Leave a call out; what is known of it is told in words behind the reply."""
+    call = renderer.calls[piece.key or ""]
+    out.answers.pop(call.key, None)
+    if found.text is None or found.item is not None or found.open:
+        found = answers.Answer(found.kind, found.fact, answers._told(renderer, call, found.kind))  # noqa: SLF001
+    piece.item = None
+    out.told.append((call, found))
+    out.notes.append(
+        Adjustment("told_as_text", f"call {call.key!r} is told in words: {message}", because or found.kind, call.key,
+                   (entry.fact.fact_id, *(f.fact_id for f in call.facts)), found.text)
+    )  # fmt: skip
+
+
+# ---------------------------------------------------------------- left out
+
+
+def _refused(renderer: Renderer, entry: Entry, out: Out) -> None:
+    """A refused turn of another API is no history; a call of it that was started is told in words."""
+    content = Json.of([_content(p) for p in entry.parts]).text if entry.parts else None
+    note(entry, out, "dropped_turn", "the reply ended in a refusal: it is left out whole", "ANT-REF-001", None, content)
+    for number, key in enumerate(entry.calls):
+        if key in renderer.calls:
+            _void_call(renderer, entry, Piece(number, renderer.calls[key].part, key), out)  # type: ignore[index]
+
+
+def _content(part: Any) -> Any:
+    raw = getattr(part, "raw", None)
+    return raw.value if raw is not None else getattr(part, "text", None) or getattr(part, "name", "")
+
+
+def _void(pieces: list[Piece]) -> int:
+    """Before which part the calls of another API's reply are void: behind a block that names another model."""
+    return max((p.number for p in pieces if p.part.kind == "opaque" and p.part.type == "fallback"), default=-1)
+
+
+def _void_call(renderer: Renderer, entry: Entry, piece: Piece, out: Out) -> None:
+    call = renderer.calls[piece.key or ""]
+    started = call.facts and call.outcome.kind not in ("denied", "never_run")
+    if started:
+        kind = answers.answer(renderer, call, own=False)
+        tell(renderer, entry, piece, out, kind, "its reply is left out")
+    else:
+        drop(entry, piece, out, "dropped_turn", "a call before a fallback block is void", "ANT-REF-005")
+
+
+def _unique(renderer: Renderer, entry: Entry, piece: Piece, out: Out) -> None:
+    """An item whose id stands in the history already goes without it, or not at all."""
+    item = piece.item
+    item_id = item.get("id") if item is not None else None
+    if item is None or not isinstance(item_id, str) or renderer.owns(item_id, entry.fact.fact_id, piece.number):
+        return
+    if items.kind(item) in wire.NEEDS_ID or items.kind(item) in ("item_reference", "reasoning"):
+        if piece.part.kind == "tool_call":
+            call = renderer.calls[piece.key or ""]
+            tell(renderer, entry, piece, out, out.answers[call.key], "its id is used twice", "OAR-ID-006")
+        else:
+            drop(entry, piece, out, "merged", f"the id {item_id!r} stands in the history already", "OAR-ID-006")
+    else:
+        note(entry, out, "trimmed", f"the id {item_id!r} stands in the history already", "OAR-ID-006", piece.key, item_id)
+        piece.item = keys.without_id(item)
+
+
+def drop(entry: Entry, piece: Piece, out: Out, kind: Any, message: str, because: str) -> None:
+    """Leave a piece out, and say so."""
+    raw = getattr(piece.part, "raw", None)
+    content = raw.text if raw is not None else getattr(piece.part, "text", None)
+    piece.item = None
+    note(entry, out, kind, message, because, piece.key or getattr(piece.part, "call_id", None), content)
+
+
+def note(
+    entry: Entry, out: Out, kind: Any, message: str, because: str, call_id: str | None, content: str | None
+) -> None:
+    """Report a difference about a reply."""
+    out.notes.append(Adjustment(kind, message, because, call_id, (entry.fact.fact_id,), content))

@@ -1,0 +1,108 @@
+"""What the journal's tests share: open journals on both databases, and processes forked from a warm parent."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import signal
+import struct
+import traceback
+from typing import TYPE_CHECKING, Any
+
+import postgres
+import pytest
+
+from normalizer.facts import CallCompleted, UserSaid
+from normalizer.journal import open_journal
+from normalizer.parts import Text
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from normalizer.facts import Fact
+    from normalizer.journal_sync import Journal
+
+DATABASES = ("sqlite", "postgresql")
+
+
+def address(kind: str, folder: Path) -> str:
+    """Where a journal of this kind can be created."""
+    return str(folder / "journal.db") if kind == "sqlite" else postgres.database()
+
+
+@pytest.fixture(params=DATABASES)
+def where(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """The address of a journal that does not exist yet."""
+    return address(request.param, tmp_path)
+
+
+@pytest.fixture
+def journal(where: str) -> Iterator[Journal]:
+    """A journal with nothing in it."""
+    with open_journal(where) as opened:
+        yield opened
+
+
+def said(name: str, text: str = "Go on.", **more: Any) -> UserSaid:
+    """A message of the user."""
+    return UserSaid(fact_id=name, parts=(Text(text),), **more)
+
+
+def done(name: str, call_id: str, **more: Any) -> CallCompleted:
+    """A result."""
+    return CallCompleted(fact_id=name, call_id=call_id, content="ok", is_error=False, **more)
+
+
+def ids(facts: tuple[Fact, ...]) -> list[str]:
+    """Their ids, in order."""
+    return [fact.fact_id for fact in facts]
+
+
+class Child:
+    """A process forked from this one. `work` gets a function that sends a value to this process, durably written
+    before it returns; an exception of it is a value too."""
+
+    def __init__(self, work: Callable[[Callable[[Any], None]], None]) -> None:
+        self.reading, writing = os.pipe()
+        self.pid = os.fork()
+        if self.pid == 0:
+            os.close(self.reading)
+            self._run(work, writing)
+        os.close(writing)
+
+    @staticmethod
+    def _run(work: Callable[[Callable[[Any], None]], None], writing: int) -> None:
+        def send(value: Any) -> None:
+            data = pickle.dumps(value)
+            os.write(writing, struct.pack("I", len(data)) + data)
+
+        code = 1
+        try:
+            work(send)
+            code = 0
+        except BaseException:  # noqa: BLE001 - the parent tells it
+            send(AssertionError(traceback.format_exc()))
+        finally:
+            os._exit(code)
+
+    def kill(self) -> None:
+        """End it at once, wherever it is."""
+        os.kill(self.pid, signal.SIGKILL)
+
+    def sent(self) -> list[Any]:
+        """Everything that it sent, once it is gone. A value that it was killed in is none."""
+        with os.fdopen(self.reading, "rb") as pipe:
+            data = pipe.read()
+        os.waitpid(self.pid, 0)
+        found, at = [], 0
+        while at + 4 <= len(data):
+            (size,) = struct.unpack_from("I", data, at)
+            if at + 4 + size > len(data):
+                break
+            found.append(pickle.loads(data[at + 4 : at + 4 + size]))  # noqa: S301 - written by our child
+            at += 4 + size
+        for value in found:
+            if isinstance(value, AssertionError):
+                raise value
+        return found

@@ -1,0 +1,450 @@
+"""The journal as a store: idempotent, in order, durable or an error, both databases alike."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import sqlite3
+import sys
+import threading
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import psycopg
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from journaling import Child, done, ids, journal, said, where  # noqa: F401 - fixtures
+from sqlalchemy import text
+
+from normalizer import journal_schema
+from normalizer.errors import JournalError
+from normalizer.facts import ReplyCut, StartPermitted, TurnOpened, dump
+from normalizer.journal import open_journal
+from normalizer.parts import Json, Text, ToolCall
+from normalizer.reading import Fragment
+from normalizer.testing import facts as any_fact
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from normalizer.journal_sync import Journal
+
+
+def reason(work: Callable[[], object]) -> str:
+    with pytest.raises(JournalError) as caught:
+        work()
+    return caught.value.reason
+
+
+# ---------------------------------------------------------------- append and read
+
+
+def test_facts_come_back_as_they_were_with_rising_numbers(journal: Journal) -> None:
+    call = ToolCall("toolu_1", "run", Json('{"b":1,"a":2.50,"ü":"東京 🚀"}'))
+    new = [said("a", "Grüße\n\0"), ReplyCut(fact_id="b", parts=(call,), group=3), done("c", "toolu_1", at="2026-01-01T00:00:00Z")]
+    recorded = journal.append("c-1", new)
+    assert recorded == tuple(replace(fact, seq=n) for n, fact in enumerate(new, start=1))
+    assert journal.facts("c-1") == recorded
+    assert list(map(dump, journal.facts("c-1"))) == list(map(dump, recorded))
+    assert journal.facts("c-1", after=1) == recorded[1:]
+    assert journal.facts("c-1", after=1, limit=1) == recorded[1:2]
+    assert journal.facts("c-1", after=3) == journal.facts("other") == ()
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(any_fact(), max_size=5, unique_by=lambda fact: fact.fact_id))
+def test_any_fact_is_stored_as_it_is(journal: Journal, new: list[Any]) -> None:
+    journal.delete("any")
+    new = [replace(fact, turn_id=clean(fact.turn_id), run_id=clean(fact.run_id), fact_id=clean(fact.fact_id)) for fact in new]
+    new = [replace(fact, call_id=clean(fact.call_id)) if hasattr(fact, "call_id") else fact for fact in new]
+    new = list({fact.fact_id: fact for fact in new}.values())
+    recorded = journal.append("any", new, imported=True)
+    assert recorded == tuple(replace(fact, seq=n) for n, fact in enumerate(new, start=1))
+    assert journal.facts("any") == recorded
+
+
+def clean(word: str | None) -> str | None:
+    """Ids are no place for NUL: readers take it out, and PostgreSQL has no form for it."""
+    return None if word is None else word.replace("\0", "")
+
+
+def test_the_same_fact_twice_is_the_same_as_once(journal: Journal) -> None:
+    first = journal.append("c", [said("a"), said("b")])
+    assert journal.append("c", [said("a"), said("b")]) == first
+    mixed = journal.append("c", [said("x"), said("b"), said("x"), said("y")])
+    assert [(fact.fact_id, fact.seq) for fact in mixed] == [("x", 3), ("b", 2), ("x", 3), ("y", 4)]
+    assert ids(journal.facts("c")) == ["a", "b", "x", "y"]
+    assert journal.append("c", list(first)) == first  # with the numbers that the journal gave
+    assert journal.append("c", []) == ()
+
+
+def test_the_same_id_in_another_conversation_is_another_fact(journal: Journal) -> None:
+    journal.append("one", [said("a", "1")])
+    journal.append("two", [said("a", "2")])
+    assert [journal.facts(c)[0].parts[0].text for c in ("one", "two")] == ["1", "2"]  # type: ignore[union-attr]
+    assert journal.conversations() == ("one", "two")
+
+
+def test_an_id_of_another_fact_is_refused_and_nothing_of_the_batch_is_kept(journal: Journal) -> None:
+    journal.append("c", [said("a")])
+    assert reason(lambda: journal.append("c", [said("b"), said("a", "else")])) == "fact_id_reused"
+    assert reason(lambda: journal.append("c", [said("d"), said("d", "else")])) == "fact_id_reused"
+    assert ids(journal.facts("c")) == ["a"]
+    assert journal.append("c", [said("e")])[0].seq == 2
+
+
+def test_what_cannot_be_json_is_refused_whole(journal: Journal) -> None:
+    assert reason(lambda: journal.append("c", [said("a"), said("b", "\ud800")])) == "unstorable"
+    assert journal.facts("c") == ()
+
+
+def test_only_the_gate_writes_permits_and_gated_turns(journal: Journal) -> None:
+    permit = StartPermitted(fact_id="p", call_id="toolu_1", turn_id="t")
+    opened = TurnOpened(fact_id="o", turn_id="t", gated=True)
+    assert reason(lambda: journal.append("c", [permit])) == "gate_only"
+    assert reason(lambda: journal.append("c", [said("a"), opened])) == "gate_only"
+    assert journal.conversations() == ()
+    journal.append("c", [TurnOpened(fact_id="ungated", turn_id="t")])
+    written = journal.append("c", [opened, permit], imported=True)
+    assert journal.append("c", written) == written  # as it is recorded already
+
+
+def test_a_conversation_is_deleted_whole_and_begins_again(journal: Journal) -> None:
+    journal.append("keep", [said("a")])
+    turn = journal.open_turn("c")
+    journal.append("c", [ReplyCut(fact_id="cut")], fragments=[Fragment(None, "{", "not_closed")])
+    assert journal.delete("c")
+    assert not journal.delete("c")
+    assert journal.conversations() == ("keep",)
+    assert (journal.facts("c"), journal.fragments("c"), journal.runs("c")) == ((), (), ())
+    assert journal.append("c", [said("a")])[0].seq == 1
+    assert journal.open_turn("c", turn_id=turn.turn_id).seq == 2
+
+
+def test_fragments_stay_whole_beside_the_facts(journal: Journal) -> None:
+    cut = [
+        Fragment("toolu_1", '{"path":"a\ud7ff', "not_closed", type="tool_use", index=2, name="run"),
+        Fragment(None, "Gr", "not_closed"),
+    ]
+    more = [Fragment("toolu_2", "", "input_incomplete", line=3, pointer="/x")]
+    for _ in range(2):  # a second time changes nothing
+        journal.append("c", [said("a"), ReplyCut(fact_id="cut")], fragments=cut)
+        journal.add_fragments("c", more, about="cut-2")
+    assert journal.fragments("c") == (*cut, *more)
+    assert journal.fragments("other") == ()
+    assert reason(lambda: journal.append("c", [said("b")], fragments=cut)) == "no_reply_cut"
+    assert ids(journal.facts("c")) == ["a", "cut"]
+
+
+# ---------------------------------------------------------------- many writers
+
+
+def test_threads_lose_nothing_and_see_no_gap(journal: Journal) -> None:
+    errors: list[str] = []
+    over = threading.Event()
+
+    def read() -> None:
+        seen = 0
+        while not over.is_set():
+            new = [fact.seq for fact in journal.facts("c", seen)]
+            if new != list(range(seen + 1, seen + 1 + len(new))):
+                errors.append(f"after {seen} came {new}")
+            seen += len(new)
+
+    def write(name: str) -> None:
+        for n in range(12):
+            journal.append("c", [said(f"{name}/{n}/{k}") for k in range(1 + n % 3)])
+            journal.append("c", [said(f"{name}/{n}/0"), said(f"shared/{n}")])  # one is there, one may be
+
+    reader = threading.Thread(target=read)
+    writers = [threading.Thread(target=write, args=(f"w{k}",)) for k in range(5)]
+    for thread in (reader, *writers):
+        thread.start()
+    for thread in writers:
+        thread.join()
+    over.set()
+    reader.join()
+    assert not errors
+    facts = journal.facts("c")
+    assert [fact.seq for fact in facts] == list(range(1, 5 * 24 + 12 + 1))
+    assert len(set(ids(facts))) == len(facts)
+    for k in range(5):
+        own = [fact.fact_id for fact in facts if fact.fact_id.startswith(f"w{k}/")]
+        assert own == sorted(own, key=lambda name: [int(part) for part in name.split("/")[1:]])
+
+
+def test_processes_lose_nothing_and_see_no_gap(where: str) -> None:
+    def write(k: int, send: Callable[[Any], None]) -> None:
+        with open_journal(where) as journal:  # together, so that they also race for its creation
+            for n in range(8):
+                send([(f.fact_id, f.seq) for f in journal.append("c", [said(f"{k}/{n}/{i}") for i in range(2)])])
+
+    children = [Child(lambda send, k=k: write(k, send)) for k in range(6)]  # type: ignore[misc]
+    told = [pair for child in children for batch in child.sent() for pair in batch]
+    with open_journal(where) as journal:
+        assert sorted(told, key=lambda pair: pair[1]) == [(f.fact_id, f.seq) for f in journal.facts("c")]
+    assert sorted(seq for _, seq in told) == list(range(1, 97))
+
+
+def test_a_journal_that_is_open_goes_on_in_a_forked_child(journal: Journal) -> None:
+    journal.append("c", [said("parent")])
+    child = Child(lambda send: send(journal.append("c", [said("child")])[0].seq))
+    assert child.sent() == [2]
+    assert journal.append("c", [said("parent again")])[0].seq == 3
+    assert ids(journal.facts("c")) == ["parent", "child", "parent again"]
+
+
+# ---------------------------------------------------------------- following
+
+
+def test_followers_get_facts_as_they_come(journal: Journal) -> None:
+    journal.append("c", [said("a"), said("b")])
+    stop, seen = threading.Event(), []
+
+    def follow() -> None:
+        for fact in journal.follow("c", after=1, stop=stop):
+            seen.append(fact.fact_id)
+            if fact.fact_id == "d":
+                stop.set()
+
+    thread = threading.Thread(target=follow)
+    thread.start()
+    for name in "cd":
+        journal.append("c", [said(name)])
+    thread.join(10)
+    assert seen == ["b", "c", "d"]
+
+
+def test_a_follower_gives_up_after_the_silence_it_was_told(journal: Journal) -> None:
+    assert ids(tuple(journal.follow("c", timeout=0))) == []
+    journal.append("c", [said("a")])
+    assert ids(tuple(journal.follow("c", timeout=0.05))) == ["a"]
+    stop = threading.Event()
+    stop.set()
+    assert list(journal.follow("c", stop=stop)) == []
+
+
+# ---------------------------------------------------------------- errors
+
+
+def test_a_closed_journal_says_so(journal: Journal) -> None:
+    journal.close()
+    for use in (lambda: journal.append("c", [said("a")]), lambda: journal.facts("c"), journal.conversations):
+        assert reason(use) == "closed"
+
+
+def test_a_full_disk_saves_nothing_and_says_so(tmp_path: Path) -> None:
+    with open_journal(tmp_path / "journal.db") as journal:
+        journal.append("c", [said("a")])
+        with journal._database.read() as connection:
+            pages = connection.execute(text("PRAGMA page_count")).scalar_one()
+            connection.execute(text(f"PRAGMA max_page_count={pages + 3}"))
+        kept = ["a"]
+        with pytest.raises(JournalError, match="full") as caught:
+            for n in range(100):
+                journal.append("c", [said(f"{n}", "x" * 900), said(f"{n}+", "x" * 900)])
+                kept += [f"{n}", f"{n}+"]
+        assert caught.value.reason == "full"
+        assert ids(journal.facts("c")) == kept
+    with open_journal(tmp_path / "journal.db") as journal:
+        assert ids(journal.facts("c")) == kept
+        assert journal.append("c", [said("z")])[0].seq == len(kept) + 1
+
+
+def test_a_file_that_cannot_be_written_is_an_error_and_can_be_read(tmp_path: Path) -> None:
+    path = tmp_path / "journal.db"
+    with open_journal(path) as journal:
+        journal.append("c", [said("a")])
+    with open_journal(path, read_only=True) as reader:
+        assert ids(reader.facts("c")) == ["a"]
+        assert reason(lambda: reader.append("c", [said("b")])) == "read_only"
+    path.chmod(0o444)
+    for folder in (tmp_path, *tmp_path.parents):
+        if folder.stat().st_uid == os.geteuid() and folder != folder.parent:
+            folder.chmod(folder.stat().st_mode | 0o555)
+
+    def as_somebody_else(send: Callable[[Any], None]) -> None:
+        if os.geteuid() == 0:
+            os.setuid(65534)
+        try:
+            with open_journal(path) as journal:
+                journal.append("c", [said("b")])
+        except JournalError as error:
+            send(error.reason)
+
+    tmp_path.chmod(0o555)
+    assert Child(as_somebody_else).sent()[0] in ("read_only", "cannot_open")
+    tmp_path.chmod(0o755)
+
+
+def test_postgresql_read_only(tmp_path: Path) -> None:
+    import postgres
+
+    url = postgres.database()
+    assert reason(lambda: open_journal(url, read_only=True)) == "not_a_journal"
+    with open_journal(url) as journal:
+        journal.append("c", [said("a")])
+    with open_journal(url, read_only=True) as reader:
+        assert ids(reader.facts("c")) == ["a"]
+        assert reason(lambda: reader.append("c", [said("b")])) == "read_only"
+
+
+def test_a_lock_that_is_never_given_up_is_an_error(tmp_path: Path) -> None:
+    with open_journal(tmp_path / "journal.db", patience=0.1) as journal:
+        journal.append("c", [said("a")])
+        other = sqlite3.connect(tmp_path / "journal.db", isolation_level=None)
+        other.execute("BEGIN IMMEDIATE")
+        assert reason(lambda: journal.append("c", [said("b")])) == "busy"
+        assert ids(journal.facts("c")) == ["a"]  # readers are not held up
+        other.execute("ROLLBACK")
+        other.close()
+        assert journal.append("c", [said("b")])[0].seq == 2
+
+
+def test_a_broken_connection_is_made_again(tmp_path: Path) -> None:
+    import postgres
+
+    url = postgres.database()
+    with open_journal(url) as journal, psycopg.connect(url, autocommit=True) as other:
+        journal.append("c", [said("a")])
+        other.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND datname = current_database()")
+        assert journal.append("c", [said("b")])[0].seq == 2
+        other.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND datname = current_database()")
+        assert ids(journal.facts("c")) == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("address", "word"),
+    [
+        ("{folder}/none/journal.db", "cannot_open"),
+        ("{folder}/text.db", "not_a_database"),
+        ("mysql://localhost/x", "unknown_database"),
+        ("nonsense://", "unknown_database"),
+        (":memory:", "not_durable"),
+        ("sqlite://", "not_durable"),
+        ("postgresql://nobody@/none?host={folder}", "cannot_open"),
+    ],
+)
+def test_what_is_no_journal_is_refused(tmp_path: Path, address: str, word: str) -> None:
+    (tmp_path / "text.db").write_text("this is no database, but a text that is long enough to be looked at\n" * 20)
+    assert reason(lambda: open_journal(address.format(folder=tmp_path))) == word
+
+
+def test_a_password_is_never_told(tmp_path: Path) -> None:
+    with pytest.raises(JournalError) as caught:
+        open_journal(f"postgresql://me:geheim@/none?host={tmp_path}")
+    assert "geheim" not in str(caught.value)
+
+
+def test_reading_creates_nothing(tmp_path: Path) -> None:
+    assert reason(lambda: open_journal(tmp_path / "none.db", read_only=True)) == "cannot_open"
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(("package", "extra"), [("sqlalchemy", "journal"), ("psycopg", "postgresql")])
+def test_a_missing_package_names_its_extra(monkeypatch: pytest.MonkeyPatch, package: str, extra: str) -> None:
+    for name in [n for n in sys.modules if n.startswith("normalizer.journal_")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(JournalError, match=rf"transcript-normalizer\[{extra}\]") as caught:
+        open_journal("postgresql://localhost/x")
+    assert caught.value.reason == "missing_package"
+
+
+def test_importing_the_library_loads_no_database() -> None:
+    import subprocess
+
+    code = "import sys, normalizer, normalizer.journal; print([m for m in ('sqlalchemy', 'psycopg', 'anyio', 'sqlite3') if m in sys.modules])"
+    assert subprocess.check_output([sys.executable, "-c", code], text=True).strip() == "[]"
+
+
+# ---------------------------------------------------------------- versions of the schema
+
+
+def set_version(where: str, version: int) -> None:
+    with open_journal(where) as journal:
+        journal._database.write(lambda c: c.execute(text(f"UPDATE normalizer_schema SET version = {version}")))
+
+
+def test_a_newer_journal_is_refused(where: str) -> None:
+    with open_journal(where) as journal:
+        journal.append("c", [said("a")])
+    set_version(where, journal_schema.current() + 1)
+    with pytest.raises(JournalError, match="newer release") as caught:
+        open_journal(where)
+    assert caught.value.reason == "newer_schema"
+
+
+def test_an_older_journal_is_migrated_once(where: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    with open_journal(where) as journal:
+        journal.append("c", [said("a")])
+
+    def add_label(connection: Any) -> None:
+        connection.execute(text("ALTER TABLE normalizer_conversations ADD COLUMN label TEXT"))
+
+    def fill_label(connection: Any) -> None:
+        connection.execute(text("UPDATE normalizer_conversations SET label = 'old'"))
+
+    monkeypatch.setattr(journal_schema, "STEPS", (add_label, fill_label))
+    assert reason(lambda: open_journal(where, read_only=True)) == "older_schema"
+    openers = [Child(lambda send: send(bool(open_journal(where)))) for _ in range(3)]
+    assert [child.sent() for child in openers] == [[True]] * 3
+    with open_journal(where) as journal:
+        with journal._database.read() as connection:
+            assert connection.execute(text("SELECT label FROM normalizer_conversations")).scalars().all() == ["old"]
+            assert journal_schema.stored(connection) == 3
+        assert journal.append("c", [said("b")])[0].seq == 2
+    monkeypatch.setattr(journal_schema, "STEPS", (add_label,))
+    assert reason(lambda: open_journal(where)) == "newer_schema"
+
+
+def test_a_migration_that_fails_changes_nothing(where: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    with open_journal(where) as journal:
+        journal.append("c", [said("a")])
+
+    def broken(connection: Any) -> None:
+        connection.execute(text("ALTER TABLE normalizer_conversations ADD COLUMN label TEXT"))
+        connection.execute(text("SELECT * FROM no_such_table"))
+
+    monkeypatch.setattr(journal_schema, "STEPS", (broken,))
+    assert reason(lambda: open_journal(where)) == "journal"
+    monkeypatch.undo()
+    with open_journal(where) as journal, journal._database.read() as connection:
+        assert journal_schema.stored(connection) == 1
+        assert "label" not in connection.execute(text("SELECT * FROM normalizer_conversations")).keys()  # noqa: SIM118
+
+
+def test_a_fact_that_this_release_cannot_read_is_named(journal: Journal) -> None:
+    journal.append("c", [said("a"), said("b")])
+    change = text("UPDATE normalizer_facts SET body = :body WHERE seq = 2")
+    journal._database.write(lambda c: c.execute(change, {"body": '{"fact_id":"b","kind":"dreamt"}'}))
+    with pytest.raises(JournalError, match="fact 2 of conversation 'c'") as caught:
+        journal.facts("c")
+    assert caught.value.reason == "unreadable_fact"
+    assert ids(journal.facts("c", limit=1)) == ["a"]
+
+
+# ---------------------------------------------------------------- clock and ids
+
+
+def test_clock_and_ids_come_from_outside(tmp_path: Path) -> None:
+    numbers = iter(range(100))
+    moment = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+    with open_journal(tmp_path / "a.db", now=lambda: moment, new_id=lambda: f"id-{next(numbers)}") as journal:
+        turn = journal.open_turn("c")
+        assert (turn.fact_id, turn.turn_id, turn.run_id) == ("id-0", "id-1", "id-2")
+        permit = journal.permit_start("c", "toolu_1", turn_id="id-1", run_id="id-2")
+        assert (permit.fact_id, permit.at) == ("id-3", "2026-01-02T03:04:05.000000Z")
+
+
+def test_a_copied_file_is_the_same_journal(tmp_path: Path) -> None:
+    with open_journal(tmp_path / "a.db") as journal:
+        names = [f"{n}" for n in random.Random(4).sample(range(1000), 50)]
+        journal.append("c", [said(name) for name in names])
+    shutil.copy(tmp_path / "a.db", tmp_path / "b.db")
+    with open_journal(f"sqlite:///{tmp_path}/b.db") as journal:
+        assert ids(journal.facts("c")) == names
