@@ -14,17 +14,19 @@ from typing import TYPE_CHECKING, Any, Final
 
 from normalizer.facts import Summarised
 from normalizer.frozen import maker
+from normalizer.identity import next_key
+from normalizer.kept import Kept, turn_of
 from normalizer.outcomes import NOT_RECORDED, Outcome, conflicts, decide
 from normalizer.pausing import collector_paused
 from normalizer.reading import Finding
-from normalizer.transcript import Call, Entry, ServerCall, Transcript, Turn, TurnStatus
+from normalizer.transcript import Call, Entry, ServerCall, Transcript
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from normalizer.facts import CallFact, Fact, RequestSent, Rewound, TurnFact
-    from normalizer.outcomes import Conflict
+    from normalizer.facts import CallFact, Fact, RequestSent, Rewound
     from normalizer.parts import ServerToolCall, ServerToolResult, ToolCall
+    from normalizer.reading import FindingKind
 
 Order = tuple[int, int, int]
 """Where an entry stands: behind which `seq`, before (0) or as (1) the answer to it, and its own `seq`."""
@@ -39,67 +41,6 @@ _FINAL: Final = frozenset({"completed", "terminated", "attested"})
 _SERVER_OK: Final = Outcome("completed", "completed", is_error=False)
 _SERVER_FAILED: Final = Outcome("completed", "completed", is_error=True)
 _SERVER_WAITS: Final = Outcome("pending", "waiting")
-
-
-class Kept:
-    """What a fold keeps for the next one. Lists and indexes only grow and are shared; `size` and `touched_to` say how
-    much of them belongs to this transcript, so that an older one can still be folded onto (by a copy).
-    """
-
-    __slots__ = (
-        "conflicts",
-        "cut",
-        "facts",
-        "index",
-        "notes",
-        "open_server",
-        "pending",
-        "queued",
-        "repeats",
-        "size",
-        "through",
-        "touched",
-        "touched_to",
-        "turn_facts",
-        "unanswered",
-        "undecided",
-        "waiting",
-    )  # fmt: skip
-
-    def __init__(self) -> None:
-        self.facts: list[Fact] = []
-        self.index: dict[str, int] = {}
-        self.size = 0
-        self.touched: list[str] = []
-        self.touched_to = 0
-        self.repeats: dict[str, int] = {}
-        self.through: dict[str, int] = {}
-        self.turn_facts: dict[str, tuple[TurnFact, ...]] = {}
-        self.undecided: dict[str, tuple[str, ...]] = {}
-        self.waiting: dict[str, tuple[CallFact, ...]] = {}
-        self.conflicts: dict[str, tuple[Conflict, ...]] = {}
-        self.queued: dict[str, Any] = {}
-        self.open_server: dict[str, str] = {}
-        self.unanswered: set[str] = set()
-        self.pending: dict[str, None] = {}
-        self.cut: list[str] = []
-        self.notes: list[Finding] = []
-
-    def extended(self) -> Kept:
-        """A copy to go on with; the big lists are shared if nobody went on from here before."""
-        new = Kept()
-        owner = len(self.facts) == self.size
-        new.facts = self.facts if owner else self.facts[: self.size]
-        new.index = self.index if owner else {f.fact_id: n for n, f in enumerate(new.facts)}
-        new.size = self.size
-        new.touched = (
-            self.touched if len(self.touched) == self.touched_to else self.touched[: self.touched_to]
-        )
-        new.touched_to = self.touched_to
-        for name in ("repeats", "through", "turn_facts", "undecided", "waiting", "conflicts", "queued", "open_server",
-                     "unanswered", "pending", "cut", "notes"):  # fmt: skip
-            setattr(new, name, getattr(self, name).copy())
-        return new
 
 
 class _OutOfOrder(Exception):
@@ -189,7 +130,7 @@ class _Folding:
                 anchored = True
             elif kind == "steering_queued":
                 self._queue(fact)
-            elif (kind == "model_replied" or kind == "reply_cut") and fact.answers:
+            elif kind in _REPLIES and fact.answers:
                 anchored = True
         if anchored or not rising:
             new.sort(key=self._order)
@@ -198,7 +139,7 @@ class _Folding:
     def _order(self, fact: Any) -> Order:
         """Where a fact stands: a reply directly behind what its request held, anything else at its own place."""
         kind = fact.kind
-        if kind == "model_replied" or kind == "reply_cut":
+        if kind in _REPLIES:
             answers = fact.answers
             through = self.kept.through.get(answers) if answers else None
             if through is not None:
@@ -250,39 +191,29 @@ class _Folding:
     def _key(self, wire_id: str | None, fact: Any, number: int) -> str:
         if not wire_id:
             return f"{fact.fact_id}:{number}"
-        count = self.kept.repeats.get(wire_id, 1) + 1
-        while (key := f"{wire_id}#{count}") in self.calls or key in self.server_calls:
-            count += 1
-        self.kept.repeats[wire_id] = count
-        return key
+        return next_key(wire_id, lambda key: key in self.calls or key in self.server_calls, self.kept.repeats)
 
     def _new_call(self, fact: Any, number: int, part: ToolCall) -> str | None:
         key = part.id
         if not key or key in self.calls or key in self.server_calls:
             if key and (twin := self._same_call(fact, part)):
-                self.kept.notes.append(
-                    Finding(
-                        "duplicate_call",
-                        f"call {twin!r} stands twice in one reply",
-                        call_id=twin,
-                        facts=(fact.fact_id,),
-                    )  # fmt: skip
-                )
+                self._note("duplicate_call", f"call {twin!r} stands twice in one reply", fact, twin)
                 return None
             key = self._key(part.id, fact, number)
             if part.id:
-                self.kept.notes.append(
-                    Finding(
-                        "duplicate_id",
-                        f"the id {part.id!r} is used by more than one call; this one is {key!r}",
-                        call_id=key,
-                        facts=(fact.fact_id,),
-                    )  # fmt: skip
+                self._note(
+                    "duplicate_id",
+                    f"the id {part.id!r} is used by more than one call; this one is {key!r}",
+                    fact,
+                    key,
                 )
         self.calls[key] = _call(key, part, fact.fact_id, fact.turn_id, (), NOT_RECORDED)
         if key not in self.fresh:
             self.fresh[key] = []
         return key
+
+    def _note(self, kind: FindingKind, message: str, fact: Any, call_id: str | None) -> None:
+        self.kept.notes.append(Finding(kind, message, call_id=call_id, facts=(fact.fact_id,)))
 
     def _same_call(self, fact: Any, part: ToolCall) -> str | None:
         """The call of the same reply with the same id, name and arguments."""
@@ -291,9 +222,10 @@ class _Folding:
             *(f"{part.id}#{n}" for n in range(2, self.kept.repeats.get(part.id or "", 1) + 1)),
         ):
             call = self.calls.get(key or "")
-            if call and call.reply == fact.fact_id and call.part.name == part.name:
-                if call.part.arguments == part.arguments:
-                    return key
+            if call is None or call.reply != fact.fact_id:
+                continue
+            if call.part.name == part.name and call.part.arguments == part.arguments:
+                return key
         return None
 
     def _new_server_call(self, fact: Any, number: int, part: ServerToolCall) -> str:
@@ -301,13 +233,11 @@ class _Folding:
         if not key or key in self.server_calls or key in self.calls:
             key = self._key(part.id, fact, number)
             if part.id:
-                self.kept.notes.append(
-                    Finding(
-                        "duplicate_id",
-                        f"the id {part.id!r} is used by more than one call; this one is {key!r}",
-                        call_id=key,
-                        facts=(fact.fact_id,),
-                    )  # fmt: skip
+                self._note(
+                    "duplicate_id",
+                    f"the id {part.id!r} is used by more than one call; this one is {key!r}",
+                    fact,
+                    key,
                 )
         self.server_calls[key] = ServerCall(key, part, fact.fact_id, NOT_RECORDED)
         self.kept.open_server[part.id or key] = key
@@ -316,13 +246,11 @@ class _Folding:
     def _server_result(self, fact: Any, part: ServerToolResult) -> str | None:
         key = self.kept.open_server.pop(part.call_id or "", None)
         if key is None:
-            self.kept.notes.append(
-                Finding(
-                    "orphan_result",
-                    f"a server tool's result names {part.call_id!r}, which no open call has",
-                    call_id=part.call_id,
-                    facts=(fact.fact_id,),
-                )  # fmt: skip
+            self._note(
+                "orphan_result",
+                f"a server tool's result names {part.call_id!r}, which no open call has",
+                fact,
+                part.call_id,
             )
             return None
         call = self.server_calls[key]
@@ -408,7 +336,7 @@ class _Folding:
 
     def _settle_turns(self) -> None:
         for turn_id in self.dirty_turns:
-            self.turns[turn_id] = _turn(turn_id, self.kept.turn_facts[turn_id])
+            self.turns[turn_id] = turn_of(turn_id, self.kept.turn_facts[turn_id])
             for key in self.kept.undecided.get(turn_id, ()):
                 self.fresh.setdefault(key, [])
 
@@ -436,9 +364,9 @@ class _Folding:
                 kept.pending.pop(key, None)
             if not plain:
                 self._keep_watch(key, call.turn_id, outcome)
-            if not plain or (turn is not None and turn.gated):
-                if found := conflicts(key, facts, turn):
-                    kept.conflicts[key] = found
+            speaks = not plain or (turn is not None and turn.gated)
+            if speaks and (found := conflicts(key, facts, turn)):
+                kept.conflicts[key] = found
 
     def _keep_watch(self, key: str, turn_id: str | None, outcome: Outcome) -> None:
         """Remember that the end of its turn may still decide about this call."""
@@ -468,9 +396,8 @@ class _Folding:
 
     def _transcript(self) -> Transcript:
         kept = self.kept
-        found = tuple(c for key in self.calls if key in kept.conflicts for c in kept.conflicts[key]) if (
-            kept.conflicts
-        ) else ()  # fmt: skip
+        disputed = [key for key in self.calls if key in kept.conflicts] if kept.conflicts else []
+        found = tuple(conflict for key in disputed for conflict in kept.conflicts[key])
         findings = (
             *sorted(kept.notes, key=lambda n: (_seq_of(kept, n), n.message)),
             *(Finding("contradiction", c.message, call_id=c.call_id, facts=c.facts) for c in found),
@@ -480,7 +407,7 @@ class _Folding:
                     f"a fact names the call {key!r}, which no reply has made",
                     call_id=key,
                     facts=tuple(f.fact_id for f in waiting),
-                )  # fmt: skip
+                )
                 for key, waiting in sorted(kept.waiting.items())
             ),
         )
@@ -511,22 +438,7 @@ def _parses(part: ToolCall) -> bool:
     return arguments.valid or not arguments.text.strip()
 
 
-def _turn(turn_id: str, facts: Sequence[Any]) -> Turn:
-    """What the facts of one turn add up to."""
-    ended = next((f for f in facts if f.kind == "turn_ended"), None)
-    asked = next((f for f in facts if f.kind == "turn_cancel_requested"), None)
-    lost = any(f.kind == "run_lost" for f in facts)
-    gated = any(f.kind == "turn_opened" and f.gated for f in facts)
-    status: TurnStatus = ended.status if ended else "cancelling" if asked else "running"
-    marks = {
-        *(("over",) if ended or lost else ()),
-        *(("cancelling",) if asked else ()),
-        *(("gated",) if gated else ()),
-    }
-    runs = tuple(dict.fromkeys(f.run_id for f in facts if f.run_id))
-    return Turn(turn_id, status, gated, lost, runs, asked.by if asked else None, frozenset(marks))
-
-
+_REPLIES: Final = frozenset({"model_replied", "reply_cut"})
 _WITH_KEY: Final = frozenset({"tool_call", "server_tool_call", "server_tool_result"})
 _HANDLERS: Final[dict[str, Callable[[_Folding, Any], None]]] = {
     "model_replied": _Folding.reply,

@@ -119,7 +119,7 @@ class Locked:
     def gate(self, key: str) -> tuple[Fact, ...]:
         """The facts that the launch gate knows of a turn or a call, in order."""
         rows = self.connection.execute(_GATE, {"conversation": self.conversation, "gate": key})
-        return decoded(self.conversation, rows.tuples())
+        return decoded(self.conversation, rows)
 
     def known(self, fact_ids: Iterable[str]) -> dict[str, Fact]:
         """Those of these facts that are recorded."""
@@ -130,7 +130,7 @@ class Locked:
                     ROWS.c.conversation == self.conversation, ROWS.c.fact_id.in_(some)
                 )
             )
-            found.update((fact.fact_id, fact) for fact in decoded(self.conversation, rows.tuples()))
+            found.update((fact.fact_id, fact) for fact in decoded(self.conversation, rows))
         return found
 
     def take(self, count: int) -> int:
@@ -237,7 +237,7 @@ def check_known(locked: Locked, facts: Sequence[Fact]) -> None:
 def facts(connection: Connection, conversation: str, after: int, limit: int | None) -> tuple[Fact, ...]:
     """The facts behind a number, in order."""
     asked = {"conversation": conversation, "after": after, "limit": _NO_LIMIT if limit is None else limit}
-    return decoded(conversation, connection.execute(_BODIES, asked).tuples())
+    return decoded(conversation, connection.execute(_BODIES, asked))
 
 
 def conversations(connection: Connection) -> tuple[str, ...]:
@@ -291,7 +291,7 @@ def stamp(moment: datetime) -> str:
     return moment.astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
 
 
-def decoded(conversation: str, rows: Iterable[tuple[int, str]]) -> tuple[Fact, ...]:
+def decoded(conversation: str, rows: Iterable[Any]) -> tuple[Fact, ...]:
     """Facts from rows of number and body. The body does not hold the number, which is the row's."""
     texts = [(seq, f'{{"seq":{seq},{body[1:]}') for seq, body in rows]
     try:

@@ -20,7 +20,8 @@ Origin: TypeAlias = Mapping[str, Any]
 class Reader(Protocol):
     """Parsed JSON of one wire format -> facts. The value belongs to the reader from then on."""
 
-    def __call__(self, value: Any, origin: Origin) -> Reading: ...
+    def __call__(self, value: Any, origin: Origin) -> Reading:
+        """The reading of one input."""
 
 
 class Assembler(Protocol):
@@ -38,7 +39,8 @@ class Projector(Protocol):
 
     def __call__(
         self, transcript: Transcript, options: Options, previous: Projection | None = None
-    ) -> Projection: ...
+    ) -> Projection:
+        """The projection of a transcript."""
 
 
 @dataclass(frozen=True, slots=True)

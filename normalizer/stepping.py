@@ -72,7 +72,8 @@ class Rendered(Generic[F]):
 class Render(Protocol[F]):
     """How one step is rendered; `before` holds the steps before it."""
 
-    def __call__(self, step: Step, flow: F, before: Rendering[F]) -> Rendered[F]: ...
+    def __call__(self, step: Step, flow: F, before: Rendering[F]) -> Rendered[F]:
+        """The step, rendered."""
 
 
 class Slot(NamedTuple):

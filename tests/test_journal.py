@@ -45,7 +45,11 @@ def reason(work: Callable[[], object]) -> str:
 
 def test_facts_come_back_as_they_were_with_rising_numbers(journal: Journal) -> None:
     call = ToolCall("toolu_1", "run", Json('{"b":1,"a":2.50,"ü":"東京 🚀"}'))
-    new = [said("a", "Grüße\n\0"), ReplyCut(fact_id="b", parts=(call,), group=3), done("c", "toolu_1", at="2026-01-01T00:00:00Z")]
+    new = [
+        said("a", "Grüße\n\0"),
+        ReplyCut(fact_id="b", parts=(call,), group=3),
+        done("c", "toolu_1", at="2026-01-01T00:00:00Z"),
+    ]
     recorded = journal.append("c-1", new)
     assert recorded == tuple(replace(fact, seq=n) for n, fact in enumerate(new, start=1))
     assert journal.facts("c-1") == recorded
@@ -59,7 +63,10 @@ def test_facts_come_back_as_they_were_with_rising_numbers(journal: Journal) -> N
 @given(st.lists(any_fact(), max_size=5, unique_by=lambda fact: fact.fact_id))
 def test_any_fact_is_stored_as_it_is(journal: Journal, new: list[Any]) -> None:
     journal.delete("any")
-    new = [replace(fact, turn_id=clean(fact.turn_id), run_id=clean(fact.run_id), fact_id=clean(fact.fact_id)) for fact in new]
+    new = [
+        replace(fact, turn_id=clean(fact.turn_id), run_id=clean(fact.run_id), fact_id=clean(fact.fact_id))
+        for fact in new
+    ]
     new = [replace(fact, call_id=clean(fact.call_id)) if hasattr(fact, "call_id") else fact for fact in new]
     new = list({fact.fact_id: fact for fact in new}.values())
     recorded = journal.append("any", new, imported=True)
@@ -181,7 +188,12 @@ def test_processes_lose_nothing_and_see_no_gap(where: str) -> None:
     def write(k: int, send: Callable[[Any], None]) -> None:
         with open_journal(where) as journal:  # together, so that they also race for its creation
             for n in range(8):
-                send([(f.fact_id, f.seq) for f in journal.append("c", [said(f"{k}/{n}/{i}") for i in range(2)])])
+                send(
+                    [
+                        (f.fact_id, f.seq)
+                        for f in journal.append("c", [said(f"{k}/{n}/{i}") for i in range(2)])
+                    ]
+                )
 
     children = [Child(lambda send, k=k: write(k, send)) for k in range(6)]  # type: ignore[misc]
     told = [pair for child in children for batch in child.sent() for pair in batch]
@@ -311,9 +323,13 @@ def test_a_broken_connection_is_made_again(tmp_path: Path) -> None:
     url = postgres.database()
     with open_journal(url) as journal, psycopg.connect(url, autocommit=True) as other:
         journal.append("c", [said("a")])
-        other.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND datname = current_database()")
+        other.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND datname = current_database()"
+        )
         assert journal.append("c", [said("b")])[0].seq == 2
-        other.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND datname = current_database()")
+        other.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND datname = current_database()"
+        )
         assert ids(journal.facts("c")) == ["a", "b"]
 
 
@@ -330,7 +346,9 @@ def test_a_broken_connection_is_made_again(tmp_path: Path) -> None:
     ],
 )
 def test_what_is_no_journal_is_refused(tmp_path: Path, address: str, word: str) -> None:
-    (tmp_path / "text.db").write_text("this is no database, but a text that is long enough to be looked at\n" * 20)
+    (tmp_path / "text.db").write_text(
+        "this is no database, but a text that is long enough to be looked at\n" * 20
+    )
     assert reason(lambda: open_journal(address.format(folder=tmp_path))) == word
 
 
@@ -367,7 +385,9 @@ def test_importing_the_library_loads_no_database() -> None:
 
 def set_version(where: str, version: int) -> None:
     with open_journal(where) as journal:
-        journal._database.write(lambda c: c.execute(text(f"UPDATE normalizer_schema SET version = {version}")))
+        journal._database.write(
+            lambda c: c.execute(text(f"UPDATE normalizer_schema SET version = {version}"))
+        )
 
 
 def test_a_newer_journal_is_refused(where: str) -> None:
@@ -395,7 +415,9 @@ def test_an_older_journal_is_migrated_once(where: str, monkeypatch: pytest.Monke
     assert [child.sent() for child in openers] == [[True]] * 3
     with open_journal(where) as journal:
         with journal._database.read() as connection:
-            assert connection.execute(text("SELECT label FROM normalizer_conversations")).scalars().all() == ["old"]
+            assert connection.execute(text("SELECT label FROM normalizer_conversations")).scalars().all() == [
+                "old"
+            ]
             assert journal_schema.stored(connection) == 3
         assert journal.append("c", [said("b")])[0].seq == 2
     monkeypatch.setattr(journal_schema, "STEPS", (add_label,))

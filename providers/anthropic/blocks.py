@@ -65,6 +65,7 @@ def part(block: Any) -> Part:
 
 
 def call(block: dict[str, Any], name: str) -> ToolCall:
+    """A client call. Arguments that are no object are kept as the text that they are."""
     given, wire_id = block.get("input"), block.get("id")
     if type(given) is dict:
         if type(wire_id) is str and len(block) == 4 and list(block) == CALL_KEYS:

@@ -66,6 +66,7 @@ def user_blocks(renderer: Renderer, entry: Entry, out: Out) -> list[dict[str, An
 
 
 def left_out(entry: Entry, out: Out, kind: Any, message: str, because: str, part: Any) -> None:
+    """Report a part that is not sent."""
     raw = getattr(part, "raw", None)
     content = raw.text if raw is not None else getattr(part, "text", None)
     out.notes.append(Adjustment(kind, message, because, facts=(entry.fact.fact_id,), content=content))
