@@ -12,7 +12,7 @@ from itertools import chain
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final
 
-from normalizer.facts import Summarised
+from normalizer.facts import Rewound, Summarised
 from normalizer.frozen import maker
 from normalizer.identity import next_key
 from normalizer.kept import Kept, turn_of
@@ -24,7 +24,7 @@ from normalizer.transcript import Call, Entry, ServerCall, Transcript
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from normalizer.facts import CallFact, Fact, RequestSent, Rewound
+    from normalizer.facts import CallFact, Fact, RequestSent
     from normalizer.parts import ServerToolCall, ServerToolResult, ToolCall
     from normalizer.reading import FindingKind
 
@@ -100,6 +100,9 @@ class _Folding:
             del stored[before:]
             raise
         kept.size = len(stored)
+        if self.full and kept.cut:
+            self.entries = visible(self.entries, kept.cut)
+            self.heads = [entry for entry in self.entries if entry.kind in ("instructions", "tools")]
         self._settle_turns()
         self._settle_calls()
         self._settle_server_calls()
@@ -144,8 +147,6 @@ class _Folding:
             through = self.kept.through.get(answers) if answers else None
             if through is not None:
                 return through, 1, fact.seq
-        elif kind == "summarised":
-            return fact.through, 2, fact.seq
         return fact.seq, 0, fact.seq
 
     def _late(self) -> None:
@@ -300,22 +301,10 @@ class _Folding:
         """Taken in beforehand."""
 
     def cut(self, fact: Summarised | Rewound) -> None:
-        """A summary or a rewind puts entries away; the calls in them stay known."""
-        kept, border = self.kept, fact.through if isinstance(fact, Summarised) else fact.to
-        entries = [*self.base, *self.entries]
-        if any(entry.fact.seq > fact.seq for entry in entries):
-            self._late()
-        kept.cut.append(fact.fact_id)
-        kept.touched.append(EVERYTHING)
-        if isinstance(fact, Summarised):
-            # instructions and tools are not history: the newest of each stay on top
-            top = {e.kind: e for e in entries if e.kind in ("instructions", "tools") and e.fact.seq <= border}
-            summary = _entry(kind="summary", fact=fact, parts=fact.parts, calls=())
-            entries = [*top.values(), summary, *(e for e in entries if e.fact.seq > border)]
-        else:
-            entries = [e for e in entries if e.fact.seq <= border]
-        self.base, self.entries = (), entries
-        self.heads = [entry for entry in entries if entry.kind in ("instructions", "tools")]
+        """A summary or a rewind puts entries away, or brings them back: only the whole history says which."""
+        self._late()
+        self.kept.cut.append(fact)
+        self.kept.touched.append(EVERYTHING)
 
     # ------------------------------------------------------------ turns and calls
 
@@ -436,6 +425,32 @@ def _parses(part: ToolCall) -> bool:
     """Whether the arguments are JSON; an empty text means none, which is fine."""
     arguments = part.arguments
     return arguments.valid or not arguments.text.strip()
+
+
+def visible(entries: Sequence[Entry], cuts: Sequence[Summarised | Rewound]) -> list[Entry]:
+    """What summaries and rewinds leave of a history.
+
+    A rewind takes away what stands behind its border and before it, summaries too; each summary that is left stands for
+    everything up to its border, but for the newest instructions and tools, which are no history.
+    """
+    rewinds = [(cut.to, cut.seq) for cut in cuts if isinstance(cut, Rewound)]
+
+    def stays(seq: int) -> bool:
+        return not any(to < seq < at for to, at in rewinds)
+
+    left = [entry for entry in entries if stays(entry.fact.seq)]
+    for cut in sorted((c for c in cuts if isinstance(c, Summarised) and stays(c.seq)), key=_by_seq):
+        border = cut.through
+        top = {e.kind: e for e in left if e.kind in ("instructions", "tools") and e.fact.seq <= border}
+        summary = _entry(kind="summary", fact=cut, parts=cut.parts, calls=())
+        left = [*top.values(), summary, *(e for e in left if _reach(e) > border)]
+    return left
+
+
+def _reach(entry: Entry) -> int:
+    """The `seq` up to which an entry speaks."""
+    reach: int = entry.fact.through if entry.kind == "summary" else entry.fact.seq
+    return reach
 
 
 _REPLIES: Final = frozenset({"model_replied", "reply_cut"})

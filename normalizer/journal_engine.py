@@ -76,8 +76,12 @@ class Database:
         self._patience = patience
         self._closed = False
         self._connect()
-        with self.told("open the journal"):
-            self._prepare()
+        try:
+            with self.told("open the journal"):
+                self._prepare()
+        except BaseException:
+            self._engine.dispose()
+            raise
 
     @property
     def name(self) -> str:
@@ -89,20 +93,17 @@ class Database:
         self._closed = True
         self._engine.dispose()
 
-    @contextmanager
-    def read(self) -> Iterator[Connection]:
-        """One consistent view."""
-        with self.told("read"), self._ours().connect() as connection, connection.begin():
-            yield connection
+    def read(self, work: Callable[[Connection], T]) -> T:
+        """What `work` finds."""
+        return _twice(self._read, work)
 
     def write(self, work: Callable[[Connection], T]) -> T:
         """What `work` gives, once all it wrote is durable."""
-        try:
-            return self._write(work)
-        except JournalError as broken:
-            if broken.reason != "unreachable":
-                raise
-            return self._write(work)  # on a fresh connection
+        return _twice(self._write, work)
+
+    def _read(self, work: Callable[[Connection], T]) -> T:
+        with self.told("read"), self._ours().connect() as connection, connection.begin():
+            return work(connection)
 
     def _write(self, work: Callable[[Connection], T]) -> T:
         with self.told("write"), self._ours().connect() as connection:
@@ -117,7 +118,7 @@ class Database:
             yield
         except IntegrityError:
             raise
-        except SQLAlchemyError as error:
+        except (SQLAlchemyError, sqlite3.Error) as error:
             reason, advice = _meaning(error)
             cause = str(getattr(error, "orig", None) or error).strip().split("\n", 1)[0]
             raise JournalError(
@@ -200,7 +201,7 @@ class Database:
                 if _code(error).startswith("SQLITE_BUSY") and time.monotonic() < give_up:
                     time.sleep(0.01)
                     continue
-                raise DBAPIError(None, None, error) from error
+                raise
             if mode != "wal":
                 raise JournalError(
                     f"{self.name!r} cannot use write-ahead logging (mode {mode!r}); keep the journal in a file on a"
@@ -216,6 +217,16 @@ class _NoLock:
     def __enter__(self) -> None: ...
 
     def __exit__(self, *_: object) -> None: ...
+
+
+def _twice(run: Callable[[Callable[[Connection], T]], T], work: Callable[[Connection], T]) -> T:
+    """Run work, and once more on another connection where the one at hand turned out to be broken."""
+    try:
+        return run(work)
+    except JournalError as broken:
+        if broken.reason != "unreachable":
+            raise
+        return run(work)
 
 
 def _raw(connection: Connection) -> Any:
@@ -237,11 +248,11 @@ def _code(error: object) -> str:
     return str(getattr(error, "sqlite_errorname", None) or getattr(error, "sqlstate", None) or "")
 
 
-def _meaning(error: SQLAlchemyError) -> tuple[str, str]:
+def _meaning(error: Exception) -> tuple[str, str]:
     """Our word for an error of the database, and what to do about it."""
     if isinstance(error, PoolTimeout):
         return "busy", "all connections of this process were in use; try again"
-    code = _code(getattr(error, "orig", None))
+    code = _code(getattr(error, "orig", error))
     for start, reason, advice in _ERRORS:
         if code.startswith(start):
             return reason, advice

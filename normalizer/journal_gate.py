@@ -86,17 +86,19 @@ def turn_gate(turn_id: str) -> str:
     return f"turn:{turn_id}"
 
 
-def permit(asked: StartPermitted, turn: Iterable[Fact], call: Sequence[Fact]) -> Fact | None:
-    """None where the call may start; the permit itself where the same one was recorded before. Else it raises."""
-    for fact in call:
+def permit(asked: StartPermitted, seen: Sequence[Fact]) -> Fact | None:
+    """None where the call may start; the permit itself where the same one was recorded before. Else it raises.
+
+    `seen`: what the gate knows of the call and of its turn.
+    """
+    for fact in seen:
         if fact.fact_id == asked.fact_id:
             return fact
-    _opened(asked, turn)
-    kinds = {fact.kind for fact in turn}
+    _opened(asked, seen)
+    kinds = {fact.kind for fact in seen}
     for row in CLOSED:
         if row.seen in kinds:
             raise TurnClosed(_said(asked, row.says), reason=row.reason)
-    kinds = {fact.kind for fact in call}
     for row in REFUSED:
         if row.seen in kinds and row.unseen not in kinds:
             raise StartRefused(_said(asked, row.says), reason=row.reason)

@@ -30,11 +30,14 @@ class ProcessId:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """The execution of one turn. `lease_until` (UTC): until then it lives for everybody on other hosts."""
+    """The execution of one turn, which `opened` at this `seq`. `lease_until` (UTC): until then other hosts take it
+    for alive.
+    """
 
     conversation: str
     run_id: str
     turn_id: str
+    opened: int
     process: ProcessId
     lease_until: datetime | None
     state: RunState

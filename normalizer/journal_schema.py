@@ -86,6 +86,7 @@ RUNS: Final = Table(
     Column("conversation", Text, primary_key=True),
     Column("run_id", Text, primary_key=True),
     Column("turn_id", Text, nullable=False),
+    Column("opened", BigInteger, nullable=False),
     Column("host", Text, nullable=False),
     Column("pid", BigInteger, nullable=False),
     Column("started", Float(53), nullable=False),

@@ -1,4 +1,4 @@
-"""Facts to rows and back, each conversation under its own lock.
+"""Reading and writing rows, each conversation under its own lock.
 
 The lock is the conversation's row: whoever changes it holds it until the end of the transaction, and takes the
 next `seq` with the same statement. So a number is never seen before a lower one.
@@ -6,38 +6,32 @@ next `seq` with the same statement. So a number is never seen before a lower one
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
-from datetime import UTC, datetime
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
-from pydantic import TypeAdapter, ValidationError
-from pydantic_core import PydanticSerializationError
 from sqlalchemy import bindparam, delete, func, insert, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.dialects.postgresql.psycopg import PGDialect_psycopg
 from sqlalchemy.exc import IntegrityError
 
 from normalizer.errors import JournalError
-from normalizer.facts import FACT, FACTS
-from normalizer.journal_gate import gate_of
-from normalizer.journal_runs import ProcessId, Run, this_process
+from normalizer.journal_rows import FRAGMENT, decoded, encoded, numbered, row, run_of_row, stamp
 from normalizer.journal_schema import CONVERSATIONS, FRAGMENTS, RUNS
 from normalizer.journal_schema import FACTS as ROWS
 from normalizer.pausing import collector_paused
-from normalizer.reading import Fragment
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
+    from datetime import datetime
 
     from sqlalchemy import Connection, Dialect
 
-    from normalizer.facts import Fact, TurnOpened
+    from normalizer.facts import Fact
+    from normalizer.journal_runs import Run
+    from normalizer.reading import Fragment
 
-FRAGMENT: Final = TypeAdapter(Fragment)
 _CHUNK: Final = 500  # how many values one statement compares with; databases bound it
-_FIELDS: Final[dict[type, tuple[str, ...]]] = {}
-_new, _set = object.__new__, object.__setattr__
 _NO_LIMIT: Final = 2**62
 _CLOSES: Final = {"turn_ended": "ended", "run_lost": "lost"}
 
@@ -78,7 +72,9 @@ _BODIES: Final = (
 )
 _GATE: Final = (
     select(ROWS.c.seq, ROWS.c.body)
-    .where(ROWS.c.conversation == bindparam("conversation"), ROWS.c.gate == bindparam("gate"))
+    .where(
+        ROWS.c.conversation == bindparam("conversation"), ROWS.c.gate.in_(bindparam("gates", expanding=True))
+    )
     .order_by(ROWS.c.seq)
 )
 _CLOSE_RUN: Final = update(RUNS).where(
@@ -86,8 +82,15 @@ _CLOSE_RUN: Final = update(RUNS).where(
 )
 
 
-class Known(Exception):
-    """Some of these facts are recorded already."""
+class Known(JournalError):
+    """Facts with some of these ids are recorded already: perhaps the same ones, which `add_unknown` finds out."""
+
+    def __init__(self, facts: Sequence[Fact]) -> None:
+        names = ", ".join(repr(fact.fact_id) for fact in facts)
+        super().__init__(
+            f"a fact of this conversation has an id among {names}; give every fact an id of its own",
+            reason="fact_id_reused",
+        )
 
 
 @dataclass(slots=True)
@@ -102,23 +105,23 @@ class Locked:
     @collector_paused
     def add(self, facts: Sequence[Fact], first: int) -> tuple[Fact, ...]:
         """Record facts under the numbers from `first` on, which were taken before."""
-        numbered = tuple(_numbered(fact, seq) for seq, fact in enumerate(facts, start=first))
+        added = tuple(numbered(fact, seq) for seq, fact in enumerate(facts, start=first))
         try:
             self.connection.exec_driver_sql(
                 _INSERT[self.connection.dialect.name].sql,
-                [_row(self.conversation, fact, self.recorded_at) for fact in numbered],
+                [row(self.conversation, fact, self.recorded_at) for fact in added],
             )
         except IntegrityError as error:
-            raise Known from error
-        for fact in numbered:
+            raise Known(facts) from error
+        for fact in added:
             if fact.kind in _CLOSES and fact.turn_id is not None:
                 found = {"of": self.conversation, "turn": fact.turn_id}
                 self.connection.execute(_CLOSE_RUN.values(state=_CLOSES[fact.kind]), found)
-        return numbered
+        return added
 
-    def gate(self, key: str) -> tuple[Fact, ...]:
-        """The facts that the launch gate knows of a turn or a call, in order."""
-        rows = self.connection.execute(_GATE, {"conversation": self.conversation, "gate": key})
+    def gate(self, *keys: str) -> tuple[Fact, ...]:
+        """The facts that the launch gate knows of these turns and calls, in order."""
+        rows = self.connection.execute(_GATE, {"conversation": self.conversation, "gates": keys})
         return decoded(self.conversation, rows)
 
     def known(self, fact_ids: Iterable[str]) -> dict[str, Fact]:
@@ -146,14 +149,14 @@ class Locked:
         found = self.connection.execute(
             select(RUNS).where(RUNS.c.conversation == self.conversation, RUNS.c.state == "open").limit(1)
         ).first()
-        return _run(found) if found else None
+        return run_of_row(found) if found else None
 
     def run(self, run_id: str) -> Run | None:
         """A run by its id."""
         found = self.connection.execute(
             select(RUNS).where(RUNS.c.conversation == self.conversation, RUNS.c.run_id == run_id)
         ).first()
-        return _run(found) if found else None
+        return run_of_row(found) if found else None
 
     def add_run(self, run: Run) -> None:
         """Remember who runs a turn."""
@@ -162,6 +165,7 @@ class Locked:
                 conversation=run.conversation,
                 run_id=run.run_id,
                 turn_id=run.turn_id,
+                opened=run.opened,
                 host=run.process.host,
                 pid=run.process.pid,
                 started=run.process.started,
@@ -183,7 +187,7 @@ class Locked:
                 "about": about,
                 "place": place,
                 "recorded_at": self.recorded_at,
-                "body": _encoded(FRAGMENT, fragment),
+                "body": encoded(FRAGMENT, fragment),
             }
             for place, fragment in enumerate(fragments, start=1)
             if place not in there
@@ -256,17 +260,8 @@ def fragments(connection: Connection, conversation: str) -> tuple[Fragment, ...]
 def runs(connection: Connection, conversation: str | None) -> tuple[Run, ...]:
     """The runs of one conversation, or those of all that are open."""
     which = RUNS.c.state == "open" if conversation is None else RUNS.c.conversation == conversation
-    found = connection.execute(
-        select(RUNS).where(which).order_by(RUNS.c.conversation, RUNS.c.started, RUNS.c.run_id)
-    )
-    return tuple(map(_run, found))
-
-
-def run_of(opened: TurnOpened, conversation: str, process: ProcessId | None, until: datetime | None) -> Run:
-    """The run of a turn that opens, by default in this process."""
-    return Run(
-        conversation, opened.run_id or "", opened.turn_id or "", process or this_process(), until, "open"
-    )
+    found = connection.execute(select(RUNS).where(which).order_by(RUNS.c.conversation, RUNS.c.opened))
+    return tuple(map(run_of_row, found))
 
 
 def extend_lease(connection: Connection, conversation: str, run_id: str, until: datetime) -> bool:
@@ -284,75 +279,6 @@ def forget(connection: Connection, conversation: str) -> bool:
     for table in (ROWS, FRAGMENTS, RUNS):
         connection.execute(delete(table).where(table.c.conversation == conversation))
     return connection.execute(delete(CONVERSATIONS).where(CONVERSATIONS.c.id == conversation)).rowcount == 1
-
-
-def stamp(moment: datetime) -> str:
-    """A moment as it is stored: UTC, ISO 8601."""
-    return moment.astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
-
-
-def decoded(conversation: str, rows: Iterable[Any]) -> tuple[Fact, ...]:
-    """Facts from rows of number and body. The body does not hold the number, which is the row's."""
-    texts = [(seq, f'{{"seq":{seq},{body[1:]}') for seq, body in rows]
-    try:
-        return FACTS.validate_json(f"[{','.join(text for _, text in texts)}]")
-    except ValidationError as error:
-        place = error.errors(include_url=False, include_input=False, include_context=False)[0]
-        seq = texts[int(place["loc"][0])][0] if place["loc"] else 0
-        raise JournalError(
-            f"fact {seq} of conversation {conversation!r} cannot be read: {place['msg']};"
-            " it may come from a newer release of transcript-normalizer: update it",
-            reason="unreadable_fact",
-        ) from None
-
-
-# ---------------------------------------------------------------- rows
-
-
-def _row(conversation: str, fact: Any, recorded_at: str) -> tuple[Any, ...]:
-    """In the order of the table's columns, which is that of the statement."""
-    return (
-        conversation,
-        fact.seq,
-        fact.fact_id,
-        fact.kind,
-        fact.turn_id,
-        fact.run_id,
-        getattr(fact, "call_id", None),
-        gate_of(fact),
-        recorded_at,
-        _encoded(FACT, fact),
-    )
-
-
-def _numbered(fact: Fact, seq: int) -> Fact:
-    """The same fact at its place. As `dataclasses.replace`, at a fraction of its cost."""
-    if fact.seq == seq:
-        return fact
-    cls = type(fact)
-    names = _FIELDS.get(cls)
-    if names is None:
-        names = _FIELDS[cls] = tuple(field.name for field in fields(cls) if field.name != "seq")
-    numbered = _new(cls)
-    _set(numbered, "seq", seq)
-    for name in names:
-        _set(numbered, name, getattr(fact, name))
-    return numbered
-
-
-def _encoded(adapter: TypeAdapter[Any], value: Any) -> str:
-    try:
-        return adapter.dump_json(value, exclude={"seq"}, exclude_none=True).decode()
-    except PydanticSerializationError as error:
-        name = getattr(value, "fact_id", None) or value.__class__.__name__
-        raise JournalError(f"{name!r} cannot be stored as JSON: {error}", reason="unstorable") from error
-
-
-def _run(row: Any) -> Run:
-    until = datetime.fromisoformat(row.lease_until) if row.lease_until else None
-    return Run(
-        row.conversation, row.run_id, row.turn_id, ProcessId(row.host, row.pid, row.started), until, row.state
-    )
 
 
 def _chunks(values: Iterable[str]) -> Iterator[list[str]]:

@@ -17,6 +17,8 @@ from normalizer import journal_store as store
 from normalizer.errors import JournalError
 from normalizer.facts import RunLost, StartPermitted, TurnCancelRequested, TurnOpened
 from normalizer.journal_engine import Database, located
+from normalizer.journal_rows import stamp
+from normalizer.journal_runs import Run, this_process
 
 if TYPE_CHECKING:
     import os
@@ -27,7 +29,7 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection
 
     from normalizer.facts import Fact
-    from normalizer.journal_runs import ProcessId, Run
+    from normalizer.journal_runs import ProcessId
     from normalizer.journal_store import Locked
     from normalizer.reading import Fragment
 
@@ -107,13 +109,11 @@ class Journal:
 
     def facts(self, conversation: str, after: int = 0, *, limit: int | None = None) -> tuple[Fact, ...]:
         """The facts of a conversation in order, those behind the number `after`; none where it is not known."""
-        with self._database.read() as connection:
-            return store.facts(connection, conversation, after, limit)
+        return self._database.read(lambda connection: store.facts(connection, conversation, after, limit))
 
     def conversations(self) -> tuple[str, ...]:
         """The ids of all conversations, sorted."""
-        with self._database.read() as connection:
-            return store.conversations(connection)
+        return self._database.read(store.conversations)
 
     def delete(self, conversation: str) -> bool:
         """Delete a conversation with everything that belongs to it; whether there was one. A single fact stays."""
@@ -131,8 +131,7 @@ class Journal:
 
     def fragments(self, conversation: str) -> tuple[Fragment, ...]:
         """What cut replies left, whole, in the order in which it was kept."""
-        with self._database.read() as connection:
-            return store.fragments(connection, conversation)
+        return self._database.read(lambda connection: store.fragments(connection, conversation))
 
     def follow(
         self,
@@ -180,27 +179,28 @@ class Journal:
 
         `lease`: for how many seconds the run counts as alive on other hosts; see `renew_lease`.
         """
-        now = self._now()
+        now, runner = self._now(), process or this_process()
+        turn, run = turn_id or self._new_id(), run_id or self._new_id()
         opened = TurnOpened(
-            fact_id=self._new_id(), at=store.stamp(now), source=source, gated=True,
-            turn_id=turn_id or self._new_id(), run_id=run_id or self._new_id(),
+            fact_id=self._new_id(), at=stamp(now), source=source, gated=True,
+            turn_id=turn, run_id=run,
         )  # fmt: skip
         until = None if lease is None else now + timedelta(seconds=lease)
-        run = store.run_of(opened, conversation, process, until)
 
         def open_it(locked: Locked) -> Fact:
             running = locked.open_run()
             known = gate.open_turn(
-                opened, locked.gate(gate.turn_gate(run.turn_id)), running.turn_id if running else None
+                opened, locked.gate(gate.turn_gate(turn)), running.turn_id if running else None
             )
             if known is not None:
                 return known
-            if locked.run(run.run_id) is not None:
+            if locked.run(run) is not None:
                 raise JournalError(
-                    f"run {run.run_id!r} ran a turn before; every run needs its own id", reason="run_exists"
+                    f"run {run!r} ran a turn before; every run needs its own id", reason="run_exists"
                 )
-            locked.add_run(run)
-            return locked.add([opened], locked.take(1))[0]
+            seq = locked.take(1)
+            locked.add_run(Run(conversation, run, turn, seq, runner, until, "open"))
+            return locked.add([opened], seq)[0]
 
         return self._locked(conversation, open_it)  # type: ignore[return-value]
 
@@ -226,7 +226,7 @@ class Journal:
         so that asking again, after an error that leaves open whether it was recorded, gives the same permit.
         """
         asked = StartPermitted(
-            fact_id=fact_id or self._new_id(), at=store.stamp(self._now()), source=source, turn_id=turn_id,
+            fact_id=fact_id or self._new_id(), at=stamp(self._now()), source=source, turn_id=turn_id,
             run_id=run_id, call_id=call_id, operation_id=operation_id, idempotency_key=idempotency_key,
             remote=remote, may_have_effects=may_have_effects, recovery=recovery,
         )  # fmt: skip
@@ -234,11 +234,13 @@ class Journal:
         def permit(locked: Locked) -> Fact:
             if reply is not None:
                 gate.made_by(asked, locked.known([reply]).get(reply), reply)
-            turn, call = locked.gate(gate.turn_gate(turn_id)), locked.gate(gate.call_gate(call_id))
-            known = gate.permit(asked, turn, call)
-            return known if known is not None else locked.add([asked], locked.take(1))[0]
+            known = gate.permit(asked, locked.gate(gate.turn_gate(turn_id), gate.call_gate(call_id)))
+            if known is None:
+                return locked.add([asked], locked.last)[0]
+            locked.take(-1)  # which was taken with the lock, as nearly every permit needs one
+            return known
 
-        return self._locked(conversation, permit)  # type: ignore[return-value]
+        return self._locked(conversation, permit, count=1)  # type: ignore[return-value]
 
     def cancel_turn(
         self,
@@ -255,7 +257,7 @@ class Journal:
         None where the turn was over before anybody asked.
         """
         asked = TurnCancelRequested(
-            fact_id=self._new_id(), at=store.stamp(self._now()), source=source, turn_id=turn_id,
+            fact_id=self._new_id(), at=stamp(self._now()), source=source, turn_id=turn_id,
             run_id=run_id, by=by, reason=reason,
         )  # fmt: skip
 
@@ -269,8 +271,7 @@ class Journal:
 
     def runs(self, conversation: str | None = None) -> tuple[Run, ...]:
         """The runs of a conversation; without one, the open runs of all conversations."""
-        with self._database.read() as connection:
-            return store.runs(connection, conversation)
+        return self._database.read(lambda connection: store.runs(connection, conversation))
 
     def renew_lease(self, conversation: str, run_id: str, lease: float) -> bool:
         """Say that a run lives for `lease` seconds more. False where it is over, or was declared lost: stop it."""
@@ -307,7 +308,7 @@ class Journal:
                     f"run {run_id!r} still holds its lease; it may be alive", reason="run_alive"
                 )
             lost = RunLost(
-                fact_id=self._new_id(), at=store.stamp(now), source=source, turn_id=run.turn_id, run_id=run_id,
+                fact_id=self._new_id(), at=stamp(now), source=source, turn_id=run.turn_id, run_id=run_id,
                 by=by, how=how,
             )  # fmt: skip
             return locked.add([lost], locked.take(1))[0]

@@ -9,7 +9,7 @@ from normalizer.transcript import Turn, TurnStatus
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from normalizer.facts import CallFact, Fact, TurnFact
+    from normalizer.facts import CallFact, Fact, Rewound, Summarised, TurnFact
     from normalizer.outcomes import Conflict
     from normalizer.reading import Finding
 
@@ -55,7 +55,7 @@ class Kept:
         self.open_server: dict[str, str] = {}
         self.unanswered: set[str] = set()
         self.pending: dict[str, None] = {}
-        self.cut: list[str] = []
+        self.cut: list[Summarised | Rewound] = []
         self.notes: list[Finding] = []
 
     def extended(self) -> Kept:

@@ -56,7 +56,12 @@ class _Author:
     def call(self) -> Block:
         self.count += 1
         given = _one_of(self.draw, [{}, {"path": "a.txt"}, {"b": 1, "a": [None, 2.5], "c": {"d": "é"}}])
-        return {"type": "tool_use", "id": f"toolu_{self.count}", "name": self.draw(st.sampled_from(_NAMES)), "input": given}
+        return {
+            "type": "tool_use",
+            "id": f"toolu_{self.count}",
+            "name": self.draw(st.sampled_from(_NAMES)),
+            "input": given,
+        }
 
     def result(self, call: Block) -> Block:
         content = _one_of(self.draw, ["ok", "", "17 files\n", [{"type": "text", "text": "in a block"}]])
@@ -117,7 +122,9 @@ def _blocks(body: Block, role: str, kind: str) -> list[tuple[Block, int]]:
     return [
         (message, at)
         for message in body["messages"]
-        if isinstance(message, dict) and message.get("role") == role and isinstance(message.get("content"), list)
+        if isinstance(message, dict)
+        and message.get("role") == role
+        and isinstance(message.get("content"), list)
         for at, block in enumerate(message["content"])
         if isinstance(block, dict) and block.get("type") == kind
     ]
@@ -139,7 +146,10 @@ def _lose_a_result(draw: Draw, body: Block) -> None:
 def _repeat_a_result(draw: Draw, body: Block) -> None:
     if place := _pick(draw, body, "user", "tool_result"):
         message, at = place
-        again = {**message["content"][at], "content": draw(st.sampled_from(["ok", "another output", "No result provided"]))}
+        again = {
+            **message["content"][at],
+            "content": draw(st.sampled_from(["ok", "another output", "No result provided"])),
+        }
         target = draw(st.sampled_from([message, body["messages"][-1]]))
         if isinstance(target.get("content"), list):
             target["content"].append(again)
@@ -178,7 +188,11 @@ def _wrong_role(draw: Draw, body: Block) -> None:
 
 def _bad_unicode(draw: Draw, body: Block) -> None:
     bad = draw(st.sampled_from(["cut \ud83d", "\udc00 cut", "null\0 byte"]))
-    for role, kind, key in (("user", "tool_result", "content"), ("user", "text", "text"), ("assistant", "text", "text")):
+    for role, kind, key in (
+        ("user", "tool_result", "content"),
+        ("user", "text", "text"),
+        ("assistant", "text", "text"),
+    ):
         if place := _pick(draw, body, role, kind):
             place[0]["content"][place[1]][key] = bad
             return
@@ -208,7 +222,9 @@ def _lose_a_call(draw: Draw, body: Block) -> None:
 
 def _unknown_block(draw: Draw, body: Block) -> None:
     message = draw(st.sampled_from(body["messages"]))
-    block = _one_of(draw, [{"type": "novelty", "data": {"deep": ["kept"]}}, {"text": "typeless"}, "bare text", 7])
+    block = _one_of(
+        draw, [{"type": "novelty", "data": {"deep": ["kept"]}}, {"text": "typeless"}, "bare text", 7]
+    )
     if isinstance(message.get("content"), list):
         message["content"].insert(draw(st.integers(0, len(message["content"]))), block)
 
@@ -247,7 +263,11 @@ def _cache_marks(draw: Draw, body: Block) -> None:
 def _extra_keys(draw: Draw, body: Block) -> None:
     message = draw(st.sampled_from(body["messages"]))
     message["id"] = "msg_1"
-    if isinstance(message.get("content"), list) and message["content"] and isinstance(message["content"][-1], dict):
+    if (
+        isinstance(message.get("content"), list)
+        and message["content"]
+        and isinstance(message["content"][-1], dict)
+    ):
         message["content"][-1]["index"] = 3
 
 

@@ -1,4 +1,4 @@
-"""Hypothesis strategies for facts: single ones of any kind, and whole conversations.
+"""Hypothesis strategies for the facts of whole conversations.
 
 A conversation is told action after action, as a live agent or an importer would record it, with everything
 that goes wrong: odd and repeated ids, calls about which any facts are known, cuts, refusals, late facts.
@@ -7,8 +7,8 @@ Requests are recorded from real projections, so what is `request_sent` was reall
 
 from __future__ import annotations
 
-from dataclasses import MISSING, fields
-from typing import TYPE_CHECKING, Any, Final, get_args, get_type_hints
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final, get_args
 
 from hypothesis import strategies as st
 
@@ -27,12 +27,12 @@ from normalizer.parts import (
     ToolCall,
 )
 from normalizer.repairing import project
+from normalizer.sent import request_sent
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from normalizer.facts import Fact
-    from normalizer.projection import Projection
 
 MODELS: Final = ("claude-opus-4-8", "claude-opus-5-5", "claude-sonnet-4-5", "claude-sonnet-5-5")
 """Models of different habits: plain, thinking bound to its prefix, prefill, bound to account and prefix."""
@@ -44,47 +44,52 @@ PNG: Final = (
 
 TEXTS: Final = st.one_of(
     st.sampled_from(
-        ["Deploy it.", "And Rome?", "", " ", "\n\n", "\u3000", "done \n", "Grüße, 東京 🚀", "[tool outcome: unknown]"]
+        [
+            "Deploy it.",
+            "And Rome?",
+            "",
+            " ",
+            "\n\n",
+            "\u3000",
+            "done \n",
+            "Grüße, 東京 🚀",
+            "[tool outcome: unknown]",
+        ]
     ),
     st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=12),
 )
 """Words that people, models and tools write; blank ones too."""
 
 IDS: Final = st.sampled_from(
-    ["toolu_1", "toolu_2", "toolu_3", "call_0", "functions.run:0", "トール", "", None, "x" * 70, "toolu_1#2", "toolu_1_2"]
+    [
+        "toolu_1",
+        "toolu_2",
+        "toolu_3",
+        "call_0",
+        "functions.run:0",
+        "トール",
+        "",
+        None,
+        "x" * 70,
+        "toolu_1#2",
+        "toolu_1_2",
+    ]
 )
 ARGUMENTS: Final = st.sampled_from(
-    ['{"path":"a.txt"}', "{}", '{"b":1,"a":[null,2.5]}', "", "null", "[1]", '"text"', '{"path":"a.t', '{"n":NaN}']
+    [
+        '{"path":"a.txt"}',
+        "{}",
+        '{"b":1,"a":[null,2.5]}',
+        "",
+        "null",
+        "[1]",
+        '"text"',
+        '{"path":"a.t',
+        '{"n":NaN}',
+    ]
 )
 NAMES: Final = st.sampled_from(["run", "read_file", "files.read", "run"])
 _SERVER_IDS: Final = st.sampled_from(["srvtoolu_1", "srvtoolu_2", "srvtoolu_3"])
-
-
-# ---------------------------------------------------------------- single facts
-
-_JSON: Final = st.recursive(
-    st.none() | st.booleans() | st.integers(-9, 9) | st.text(max_size=5),
-    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.text(max_size=3), inner, max_size=2),
-    max_leaves=4,
-).map(lambda value: Json(Json.of(value).text))
-st.register_type_strategy(Json, _JSON)
-
-
-def _of(kind: Any) -> st.SearchStrategy[Any]:
-    hints = get_type_hints(kind)
-    required = {x.name: st.from_type(hints[x.name]) for x in fields(kind) if x.default is MISSING}
-    optional = {
-        x.name: st.just(x.default) | st.from_type(hints[x.name])
-        for x in fields(kind)
-        if x.default is not MISSING and x.name != "kind"
-    }
-    return st.builds(kind, **required, **optional)
-
-
-def facts() -> st.SearchStrategy[Fact]:
-    """One fact of any kind, with any values: what can be stored, not what is plausible."""
-    kinds = [kind for group in get_args(f.Fact) for kind in (get_args(group) or (group,))]
-    return st.one_of([_of(kind) for kind in kinds])
 
 
 # ---------------------------------------------------------------- parts
@@ -137,7 +142,9 @@ def _thought(text: str, form: str) -> Reasoning:
     return Reasoning(text, Json.of(raw) if form != "foreign" else None)
 
 
-REASONING: Final = st.builds(_thought, TEXTS, st.sampled_from(["signed", "signed", "redacted", "unsigned", "foreign"]))
+REASONING: Final = st.builds(
+    _thought, TEXTS, st.sampled_from(["signed", "signed", "redacted", "unsigned", "foreign"])
+)
 
 
 def _call(wire_id: str | None, name: str, arguments: str, marked: bool) -> ToolCall:
@@ -204,7 +211,9 @@ class _Story:
         self.add(f.InstructionsSet, parts=parts, additional=self.seq > 0 and self.chance(2))
 
     def tools(self) -> None:
-        names = self.draw(st.lists(st.sampled_from(["run", "read_file", "files.read"]), unique=True, max_size=3))
+        names = self.draw(
+            st.lists(st.sampled_from(["run", "read_file", "files.read"]), unique=True, max_size=3)
+        )
         tools = [Tool(name, "A tool.", Json.of({"type": "object"})) for name in names]
         if self.chance(2):
             search = {"type": "web_search_20250305", "name": "web_search"}
@@ -227,15 +236,8 @@ class _Story:
         answers, self.asked = self.asked, None
         if answers is not None or not self.chance(4):
             return {"provider": "anthropic", "api": "anthropic", "model": self.model, "answers": answers}
-        return self.draw(
-            st.sampled_from(
-                [
-                    {},
-                    {"provider": "anthropic", "api": "anthropic", "model": "claude-haiku-4-5"},
-                    {"provider": "openai", "api": "openai_responses", "model": "gpt-5.2"},
-                ]
-            )
-        )
+        elsewhere: dict[str, Any] = self.draw(st.sampled_from(_ELSEWHERE))
+        return elsewhere
 
     def _reply_parts(self) -> tuple[Any, ...]:
         kinds = st.sampled_from(["text", "call", "call", "thought", "search", "found", "opaque", "media"])
@@ -307,7 +309,10 @@ class _Story:
         kind = draw(st.sampled_from(_CALL_FACTS))
         values: dict[str, Any] = {}
         if kind is f.CallCompleted:
-            values = {"content": draw(result_contents()), "is_error": draw(st.sampled_from([None, False, True]))}
+            values = {
+                "content": draw(result_contents()),
+                "is_error": draw(st.sampled_from([None, False, True])),
+            }
         elif kind is f.OutputObserved:
             values = {"text": draw(TEXTS), "truncated": self.chance(3)}
         elif kind is f.OutcomeAttested:
@@ -318,7 +323,11 @@ class _Story:
         elif kind is f.RemoteCancelUpdated:
             values = {"state": draw(st.sampled_from(["requested", "confirmed", "refused"]))}
         elif kind is f.StartPermitted:
-            values = {"operation_id": "op-1", "remote": self.chance(2), "may_have_effects": not self.chance(2)}
+            values = {
+                "operation_id": "op-1",
+                "remote": self.chance(2),
+                "may_have_effects": not self.chance(2),
+            }
         elif kind is f.CallTerminated:
             values = {"exit_code": draw(st.sampled_from([None, 130])), "by": by}
         elif kind in (f.ApprovalDenied, f.CallSkipped, f.CallCancelRequested):
@@ -344,27 +353,23 @@ class _Story:
         if self.chance(4):
             self.about_a_call()
         self.seq += 1
-        sent = send(projection, f"f{len(self.told)}", self.seq, turn_id=self.turn, options=options)
+        fact = request_sent(projection, fact_id=f"f{len(self.told)}", seq=self.seq, turn_id=self.turn)
+        sent = replace(fact, options=Json.of(options))
         self.told.append(sent)
         self.asked = sent.fact_id
 
 
+_ELSEWHERE: Final[list[dict[str, Any]]] = [
+    {},
+    {"provider": "anthropic", "api": "anthropic", "model": "claude-haiku-4-5"},
+    {"provider": "openai", "api": "openai_responses", "model": "gpt-5.2"},
+]
 _CALL_FACTS: Final = (f.CallCompleted, *get_args(f.CallFact))
 _ACTIONS: Final = (
     "reply", "reply", "reply", "user", "user", "results", "results", "about_a_call", "about_a_call", "about_a_call",
     "send", "send", "cut", "open_turn", "end_turn", "steer", "apply_steering", "instructions", "tools", "summarise",
     "rewind",
 )  # fmt: skip
-
-
-def send(projection: Projection, fact_id: str, seq: int, *, options: dict[str, Any] | None = None, **more: Any) -> f.RequestSent:
-    """The fact that a projection went out."""
-    said = projection.sending()
-    return f.RequestSent(
-        fact_id=fact_id, seq=seq, target=said.target, through=said.through, digest=said.digest, profile=said.profile,
-        model=said.model, account=said.account, base=said.base, told=said.told, news=said.news, choices=said.choices,
-        options=None if options is None else Json.of(options), **more,
-    )  # fmt: skip
 
 
 @st.composite

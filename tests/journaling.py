@@ -1,4 +1,4 @@
-"""What the journal's tests share: open journals on both databases, and processes forked from a warm parent."""
+"""What the journal's tests share: addresses on both databases, facts, and processes forked from a warm parent."""
 
 from __future__ import annotations
 
@@ -10,18 +10,15 @@ import traceback
 from typing import TYPE_CHECKING, Any
 
 import postgres
-import pytest
 
 from normalizer.facts import CallCompleted, UserSaid
-from normalizer.journal import open_journal
 from normalizer.parts import Text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from pathlib import Path
 
     from normalizer.facts import Fact
-    from normalizer.journal_sync import Journal
 
 DATABASES = ("sqlite", "postgresql")
 
@@ -29,19 +26,6 @@ DATABASES = ("sqlite", "postgresql")
 def address(kind: str, folder: Path) -> str:
     """Where a journal of this kind can be created."""
     return str(folder / "journal.db") if kind == "sqlite" else postgres.database()
-
-
-@pytest.fixture(params=DATABASES)
-def where(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """The address of a journal that does not exist yet."""
-    return address(request.param, tmp_path)
-
-
-@pytest.fixture
-def journal(where: str) -> Iterator[Journal]:
-    """A journal with nothing in it."""
-    with open_journal(where) as opened:
-        yield opened
 
 
 def said(name: str, text: str = "Go on.", **more: Any) -> UserSaid:

@@ -190,7 +190,8 @@ class Service:
 
     script: Script
     exchanges: list[Exchange] = field(default_factory=list)
-    replies: list[list[Block]] = field(default_factory=list)
+    replies: list[tuple[str, list[Block]]] = field(default_factory=list)
+    """By family of the model, what reached the client."""
     containers: dict[str, str] = field(default_factory=dict)
 
     def objection(self, request: Request) -> str:
@@ -225,7 +226,13 @@ class Service:
         if last < 0 or wire.capability(request["model"]).prefix_bound or not any(block["type"] in _SEALS for block in turn):
             return ""
         known = {_name(block) for block in turn} - {None}
-        written = [b for reply in self.replies if known & {_name(b) for b in reply} for b in reply]
+        written = [
+            block
+            for family, reply in self.replies
+            if known & {_name(b) for b in reply}
+            for block in reply
+            if block["type"] not in _SEALS or family == wire.family(request["model"])
+        ]
         sent, expected = _outline(turn), _outline(written)
         looping = any(block["type"] == "tool_use" for block in turn)
         # what is given up at the end of a turn takes the thinking before it along (ANT-THK-007)
@@ -238,7 +245,7 @@ class Service:
 
     def _strange(self, request: Request) -> str:
         """Containers and results that are not those of this server."""
-        returned = {b["tool_use_id"]: b for reply in self.replies for b in reply if b["type"] in wire.SERVER_RESULTS}
+        returned = {b["tool_use_id"]: b for _, reply in self.replies for b in reply if b["type"] in wire.SERVER_RESULTS}
         for pointer, _, block in flat(request):
             if block["type"] in wire.SERVER_RESULTS and block["tool_use_id"] in returned:
                 if _essence(block) != _essence(returned[block["tool_use_id"]]):
@@ -273,9 +280,9 @@ class Service:
 
     def delivered(self, request: Request, reply: Reply, content: list[Block]) -> None:
         """These blocks reached the client whole. A call that a limit cut off does not count (ANT-STR-006)."""
-        if reply.stop_reason == "max_tokens" and content and not _whole(content[-1]):
+        if reply.stop_reason == "max_tokens" and reply.cut is None and content and not _whole(content[-1]):
             content = content[:-1]
-        self.replies.append(content)
+        self.replies.append((wire.family(request["model"]), content))
         held = {b["id"] for b in content if b["type"] in wire.SERVER_CALLS} | open_server_calls(request).keys()
         if reply.container:
             self.containers.update(dict.fromkeys(held, reply.container))

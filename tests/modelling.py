@@ -16,16 +16,17 @@ def plan(request: dict[str, Any], rng: Random, number: int, off: frozenset[str] 
     """The answer to a request; `number` makes its ids. `off` names what does not happen."""
     fate = rng.random()
     last = request["messages"][-1]["role"]
-    if last == "system" and "nothing said behind system" in off:
+    if last == "system" and "silence behind a system message" in off:
         return Reply((text(f"yes {number}"),))
+    resumed = bool(open_server_calls(request)) and "cuts of a resumed turn" in off
     if fate < 0.04 and "refused requests" not in off:
         return Refusal(rng.choice(["Invalid `signature` in `thinking` block", "prompt is too long"]))
-    if 0.04 <= fate < 0.06:
+    if 0.04 <= fate < 0.06 and not resumed:
         return Refusal("Overloaded", "overloaded_error", 529)
     talk = Talk(request, rng, number, off)
     talk.go()
     cut, error = None, None
-    if rng.random() < 0.18:
+    if rng.random() < 0.18 and not resumed:
         cut, error = rng.random(), rng.choice([None, None, "overloaded_error"])
     return Reply(tuple(talk.blocks), talk.stop, talk.container, cut, rng.random() < 0.3, error)
 
@@ -46,7 +47,7 @@ class Talk:
         """Go on with what waits, then say something, then end somehow."""
         waiting = open_server_calls(self.request)
         for call_id, block in waiting.items():
-            if block["name"] == "code_execution" and self.rng.random() < 0.4 and "code calls alone" not in self.off:
+            if block["name"] == "code_execution" and self.rng.random() < 0.4:
                 self._code_calls(call_id)
                 return
         for block in waiting.values():
@@ -103,7 +104,7 @@ class Talk:
             self.blocks.append(server_call(self._id("srvtoolu_"), "code_execution", {"code": "1"}))
             self._code_calls(self.blocks[-1]["id"])
         elif how < 0.70:
-            if open_server_calls(self.request) and "refusal of a resumed turn" in self.off:
+            if open_server_calls(self.request) and "refusals of a resumed turn" in self.off:
                 self.blocks.append(text(f"end {self.number}"))
                 return
             self.stop = "refusal"

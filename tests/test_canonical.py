@@ -59,11 +59,15 @@ def test_other_bytes(left: dict[str, Any], right: dict[str, Any]) -> None:
 
 def test_a_last_message_may_grow() -> None:
     before = request(user(text("a")), system="s", tools=[{"name": "run"}])
-    after = request(user(text("a"), text("b")), {"role": "assistant", "content": "c"}, system="s", tools=[{"name": "run"}])
+    after = request(
+        user(text("a"), text("b")), {"role": "assistant", "content": "c"}, system="s", tools=[{"name": "run"}]
+    )
     assert canonical.encode(after).startswith(canonical.encode(before))
 
 
-@pytest.mark.parametrize(("key", "content"), [("messages", "content"), ("input", "content"), ("contents", "parts")])
+@pytest.mark.parametrize(
+    ("key", "content"), [("messages", "content"), ("input", "content"), ("contents", "parts")]
+)
 def test_every_wires_history_has_blocks(key: str, content: str) -> None:
     held = {key: [{"role": "user", content: [{"text": "a"}, {"text": "b"}]}]}
     assert len(list(canonical.blocks(held))) == 2

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from normalizer import canonical, fold, project
 from normalizer import facts as f
@@ -10,8 +10,11 @@ from normalizer.chains import chain_of, refusals
 from normalizer.facts import Digest, Fact, News, RequestSent, Told
 from normalizer.notices import read_back
 from normalizer.parts import Json, Reasoning, Text, ToolCall
-from normalizer.projection import Projection
-from normalizer.testing import assert_accepts, send
+from normalizer.sent import request_sent
+from normalizer.testing import assert_accepts
+
+if TYPE_CHECKING:
+    from normalizer.projection import Projection
 
 MODEL = "claude-opus-4-8"
 BOUND = "claude-opus-5-5"
@@ -41,14 +44,16 @@ class Talk:
         self.add(f.ModelReplied, parts=parts, **{**origin, **more})
 
     def project(self, **options: Any) -> Projection:
-        projection = project(fold(self.facts), "anthropic", **{"model": self.model, "open_calls": "say_running"} | options)
+        projection = project(
+            fold(self.facts), "anthropic", **{"model": self.model, "open_calls": "say_running"} | options
+        )
         assert_accepts(projection.request, "anthropic", context={"history": True})
         return projection
 
     def send(self, **options: Any) -> tuple[Projection, RequestSent]:
         projection = self.project(**options)
         number = len(self.facts) + 1
-        sent = send(projection, f"f{number}", number)
+        sent = request_sent(projection, fact_id=f"f{number}", seq=number)
         self.facts.append(sent)
         return projection, sent
 
@@ -246,7 +251,13 @@ def test_an_id_once_given_stays_and_goes_to_no_other_call() -> None:
 def _sent(number: int, *, model: str = MODEL, **more: Any) -> RequestSent:
     none = Digest("", "", 0, "")
     return RequestSent(
-        fact_id=f"s{number}", seq=number, target="anthropic", model=model, through=number - 1, digest=none, **more
+        fact_id=f"s{number}",
+        seq=number,
+        target="anthropic",
+        model=model,
+        through=number - 1,
+        digest=none,
+        **more,
     )
 
 
@@ -263,7 +274,11 @@ def test_a_chain_adds_up_what_was_told() -> None:
 def test_a_chain_is_a_target_a_model_a_profile_and_an_account() -> None:
     facts = [_sent(1), _sent(2, model="other"), _sent(3, account="other"), _sent(4, profile="p")]
     transcript = fold(facts)
-    for key, expected in [((MODEL, None, None), "s1"), (("other", None, None), "s2"), ((MODEL, None, "other"), "s3")]:
+    for key, expected in [
+        ((MODEL, None, None), "s1"),
+        (("other", None, None), "s2"),
+        ((MODEL, None, "other"), "s3"),
+    ]:
         base = chain_of(transcript, "anthropic", *key).base
         assert base is not None
         assert base.fact_id == expected

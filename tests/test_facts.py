@@ -54,7 +54,11 @@ def test_a_conversation_comes_back_from_its_lines(told: list[Fact]) -> None:
     assert FACTS.validate_json(b"[" + b",".join(dump(fact) for fact in told) + b"]") == tuple(told)
 
 
-@given(st.sampled_from(['{"b":1,"a":2}', '{"b": 1,  "a": 2}', '{"a":1,"a":2}', '{"n":1.0}', '{"n":1e5}', '"é"', "[]"]))
+@given(
+    st.sampled_from(
+        ['{"b":1,"a":2}', '{"b": 1,  "a": 2}', '{"a":1,"a":2}', '{"n":1.0}', '{"n":1e5}', '"é"', "[]"]
+    )
+)
 def test_json_of_others_keeps_its_bytes(text: str) -> None:
     fact = f.UserSaid(fact_id="x", parts=(Text("hi", Json(text)),))
     (again,) = load_lines(dump(fact))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -11,7 +11,9 @@ from normalizer import facts as f
 from normalizer import fold
 from normalizer.facts import Digest, Fact
 from normalizer.parts import Json, Part, ServerToolCall, ServerToolResult, Text, ToolCall
-from normalizer.transcript import Transcript
+
+if TYPE_CHECKING:
+    from normalizer.transcript import Transcript
 
 NO_DIGEST = Digest("", "", 0, "")
 
@@ -30,7 +32,9 @@ def reply(seq: int, *parts: Part | str, answers: str | None = None, **more: Any)
 
 
 def done(seq: int, call_id: str, content: str) -> Fact:
-    return f.CallCompleted(fact_id=f"c{seq}", seq=seq, turn_id="t", call_id=call_id, content=content, is_error=False)
+    return f.CallCompleted(
+        fact_id=f"c{seq}", seq=seq, turn_id="t", call_id=call_id, content=content, is_error=False
+    )
 
 
 def sent(seq: int, through: int) -> Fact:
@@ -58,7 +62,9 @@ def test_entries_stand_in_the_order_of_seq_whatever_their_time_says() -> None:
 
 
 def test_a_reply_stands_directly_behind_what_its_request_held() -> None:
-    transcript = every_order(said(1, "Paris?"), sent(2, 1), said(3, "and Rome?"), reply(4, "Sunny.", answers="s2"))
+    transcript = every_order(
+        said(1, "Paris?"), sent(2, 1), said(3, "and Rome?"), reply(4, "Sunny.", answers="s2")
+    )
     assert texts(transcript) == ["Paris?", "Sunny.", "and Rome?"]
 
 
@@ -68,7 +74,10 @@ def test_a_reply_to_an_unknown_request_stands_at_its_own_place() -> None:
 
 def test_ids_that_a_model_uses_again_are_two_calls() -> None:
     transcript = every_order(
-        reply(1, call("call_0")), done(2, "call_0", "one"), reply(3, call("call_0")), done(4, "call_0#2", "two")
+        reply(1, call("call_0")),
+        done(2, "call_0", "one"),
+        reply(3, call("call_0")),
+        done(4, "call_0#2", "two"),
     )
     assert list(transcript.calls) == ["call_0", "call_0#2"]
     results = [each.result.content for each in transcript.calls.values() if each.result]  # type: ignore[union-attr]
@@ -101,12 +110,18 @@ def test_a_fact_may_come_before_the_reply_that_it_is_about() -> None:
 
 def test_a_fact_about_a_call_that_nobody_made_is_a_finding() -> None:
     transcript = fold([done(1, "toolu_9", "?")])
-    assert [(x.kind, x.call_id, x.facts) for x in transcript.findings] == [("unknown_call", "toolu_9", ("c1",))]
+    assert [(x.kind, x.call_id, x.facts) for x in transcript.findings] == [
+        ("unknown_call", "toolu_9", ("c1",))
+    ]
 
 
 def test_a_late_callback_of_an_old_run_does_not_touch_the_new_runs_call() -> None:
     transcript = fold(
-        [reply(1, call("call_0"), turn_id="a"), reply(2, call("call_0"), turn_id="b"), done(3, "call_0", "of the old run")]
+        [
+            reply(1, call("call_0"), turn_id="a"),
+            reply(2, call("call_0"), turn_id="b"),
+            done(3, "call_0", "of the old run"),
+        ]
     )
     assert transcript.calls["call_0"].outcome.kind == "completed"
     assert transcript.calls["call_0#2"].outcome.kind == "unknown"
@@ -142,7 +157,7 @@ def test_a_cancelled_turn_may_hold_completed_calls() -> None:
         ((f.TurnEnded(fact_id="x", seq=2, turn_id="t", status="failed"),), "failed", True),
     ],
 )
-def test_a_turn_has_a_life_of_its_own(facts: tuple[Fact, ...], status: str, over: bool) -> None:  # noqa: FBT001
+def test_a_turn_has_a_life_of_its_own(facts: tuple[Fact, ...], status: str, over: bool) -> None:
     turn = fold([f.TurnOpened(fact_id="o", seq=1, turn_id="t", run_id="run-1"), *facts]).turns["t"]
     assert (turn.status, turn.over) == (status, over)
     assert turn.run_ids == ("run-1",)
@@ -159,7 +174,9 @@ def test_a_gate_is_known_whenever_it_is_told() -> None:
 
 
 def test_the_three_ids_are_apart() -> None:
-    permit = f.StartPermitted(fact_id="p", seq=2, turn_id="t", run_id="run-7", call_id="toolu_1", operation_id="op-3")
+    permit = f.StartPermitted(
+        fact_id="p", seq=2, turn_id="t", run_id="run-7", call_id="toolu_1", operation_id="op-3"
+    )
     each = fold([reply(1, call("toolu_1")), permit]).calls["toolu_1"]
     assert (each.id, each.run_id, each.operation_id) == ("toolu_1", "run-7", "op-3")
 
@@ -241,7 +258,9 @@ def test_a_rewind_before_a_summary_and_one_behind_it() -> None:
 # ---------------------------------------------------------------- server calls
 
 SEARCH = ServerToolCall("srvtoolu_1", "web_search", Json("{}"))
-FOUND = ServerToolResult("srvtoolu_1", Json.of({"type": "web_search_tool_result", "tool_use_id": "srvtoolu_1"}))
+FOUND = ServerToolResult(
+    "srvtoolu_1", Json.of({"type": "web_search_tool_result", "tool_use_id": "srvtoolu_1"})
+)
 
 
 def test_a_server_call_gets_the_result_that_came_in_a_later_reply() -> None:
@@ -251,7 +270,10 @@ def test_a_server_call_gets_the_result_that_came_in_a_later_reply() -> None:
 
 
 def test_a_paused_server_call_waits_and_a_left_one_is_unknown() -> None:
-    assert fold([reply(1, SEARCH, stop_reason="pause_turn")]).server_calls["srvtoolu_1"].outcome.kind == "pending"
+    assert (
+        fold([reply(1, SEARCH, stop_reason="pause_turn")]).server_calls["srvtoolu_1"].outcome.kind
+        == "pending"
+    )
     left = fold([reply(1, SEARCH, stop_reason="pause_turn"), reply(2, "never mind")])
     assert left.server_calls["srvtoolu_1"].outcome.kind == "unknown"
 

@@ -123,12 +123,18 @@ def test_a_reused_id_is_not_answered_with_the_first_result() -> None:
     first, second = results(done.request)
     assert (first["content"], second["content"]) == ("ten past nine", "half past nine")
     assert first["tool_use_id"] != second["tool_use_id"]
-    assert [key for key in done.transcript.calls] == ["call_0", "call_0#2"]
+    assert list(done.transcript.calls) == ["call_0", "call_0#2"]
 
 
 def test_a_reused_id_whose_second_result_is_lost_is_not_answered_with_the_first() -> None:
     done = repaired(
-        body(user("Now?"), model(call("call_0")), user(result("call_0", "nine")), model(call("call_0")), user("Well?"))
+        body(
+            user("Now?"),
+            model(call("call_0")),
+            user(result("call_0", "nine")),
+            model(call("call_0")),
+            user("Well?"),
+        )
     )
     first, second = results(done.request)
     assert first["content"] == "nine"
@@ -143,9 +149,10 @@ def test_truncated_arguments_are_neither_completed_nor_emptied() -> None:
     assert "tool_use" not in sent
     assert "toolu_1" not in sent
     assert "/etc/pass" not in sent
-    assert [(fragment.call_id, '{"path": "/etc/pass' in json.loads(fragment.text)["input"]) for fragment in done.fragments] == [
-        ("toolu_1", True)
-    ]
+    assert [
+        (fragment.call_id, '{"path": "/etc/pass' in json.loads(fragment.text)["input"])
+        for fragment in done.fragments
+    ] == [("toolu_1", True)]
     assert "toolu_1" not in done.transcript.calls
 
 
@@ -158,7 +165,12 @@ def test_whole_arguments_that_do_not_parse_are_sent_raw() -> None:
 
 
 def test_a_server_call_is_not_turned_into_a_client_call() -> None:
-    search = {"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {"query": "weather"}}
+    search = {
+        "type": "server_tool_use",
+        "id": "srvtoolu_1",
+        "name": "web_search",
+        "input": {"query": "weather"},
+    }
     done = repaired(
         body(user("Search."), model("I search.", search), user("Never mind, and Rome?"))
         | {"tools": [*TOOLS, {"type": "web_search_20250305", "name": "web_search"}]}
@@ -174,7 +186,9 @@ def test_a_server_call_is_not_turned_into_a_client_call() -> None:
 
 def test_a_client_result_for_a_server_call_is_not_sent() -> None:
     search = {"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {}}
-    done = repaired(body(user("Search."), model("I search.", search), user(result("srvtoolu_1", "made up"), "Well?")))
+    done = repaired(
+        body(user("Search."), model("I search.", search), user(result("srvtoolu_1", "made up"), "Well?"))
+    )
     assert "made up" not in json.dumps(done.request["messages"])
     assert any("made up" in leftover.text for leftover in done.leftovers)
 
@@ -193,7 +207,9 @@ def test_the_user_is_not_named_as_the_cause_of_what_the_user_did_not_do() -> Non
         (notice,) = notices_of(repaired(lost, facts=facts).request)
         assert "user" not in notice.lower()
         assert "interrupt" not in notice.lower()
-    (named,) = notices_of(repaired(lost, facts=[{"kind": "approval_denied", "call_id": "toolu_1", "by": "user"}]).request)
+    (named,) = notices_of(
+        repaired(lost, facts=[{"kind": "approval_denied", "call_id": "toolu_1", "by": "user"}]).request
+    )
     assert "user" in named
 
 

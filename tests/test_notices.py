@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from typing import Any, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 import pytest
 from hypothesis import given
@@ -16,7 +16,9 @@ from normalizer.folding import fold
 from normalizer.outcomes import OUTCOMES
 from normalizer.parts import Json, Text, ToolCall
 from normalizer.placeholders import placeholder
-from normalizer.transcript import Call
+
+if TYPE_CHECKING:
+    from normalizer.transcript import Call
 
 FORBIDDEN = re.compile(
     r"\b(retry|retries|try again|again now|run it again|re-?run|repeat it|call it again|please|crash\w*|timed? ?out"
@@ -100,13 +102,20 @@ def test_a_notice_names_no_cause_without_evidence_and_invites_to_nothing(name: s
 
 
 def test_outcomes_that_differ_are_told_differently() -> None:
-    texts = {name: notices.body(*CALLS[name]) for name in ("denied", "terminated", "contact lost", "not recorded")}
-    texts |= {name: notices.body(*CALLS[name]) for name in ("skipped", "gate closed", "completed without content")}
+    texts = {
+        name: notices.body(*CALLS[name]) for name in ("denied", "terminated", "contact lost", "not recorded")
+    }
+    texts |= {
+        name: notices.body(*CALLS[name]) for name in ("skipped", "gate closed", "completed without content")
+    }
     for left, right in itertools.combinations(texts, 2):
         assert texts[left] != texts[right], (left, right)
 
 
-@pytest.mark.parametrize("name", [n for n, (_, kind) in CALLS.items() if kind in ("unknown", "cancelled_while_running")])
+UNSURE = [name for name, (_, kind) in CALLS.items() if kind in ("unknown", "cancelled_while_running")]
+
+
+@pytest.mark.parametrize("name", UNSURE)
 def test_what_may_have_had_effects_says_what_to_check_first(name: str) -> None:
     assert "check" in notices.body(*CALLS[name]).lower()
 
@@ -135,7 +144,7 @@ def test_what_was_found_about_effects_is_told() -> None:
 
 
 def test_unknown_and_running_carry_no_error_flag() -> None:
-    assert notices.ERROR_FLAGGED == {"denied", "never_run", "cancelled_while_running"}
+    assert {"denied", "never_run", "cancelled_while_running"} == notices.ERROR_FLAGGED
 
 
 # ---------------------------------------------------------------- seals

@@ -44,13 +44,23 @@ def attested(outcome: str, attestor: str = "operator", **more: Any) -> tuple[str
 # facts, turn -> outcome and basis. One line a case; the blocks are the rows of the table, from the top.
 TABLE: list[tuple[tuple[Any, ...], Turn | None, str, str]] = [
     (told("call_completed"), RUNNING, "completed", "completed"),
-    (told("call_completed", "call_terminated", "contact_lost", "approval_denied"), OVER, "completed", "completed"),
+    (
+        told("call_completed", "call_terminated", "contact_lost", "approval_denied"),
+        OVER,
+        "completed",
+        "completed",
+    ),
     (told("call_cancel_requested", "call_completed"), CANCELLING, "completed", "completed"),
     (told(attested("completed", "importer", content="late")), OVER, "completed", "completed"),
     (told(attested("cancelled_while_running"), "call_completed"), OVER, "completed", "completed"),
     # confirmed terminated; a start is implied
     (told("call_terminated"), RUNNING, "cancelled_while_running", "terminated"),
-    (told("start_permitted", "call_terminated", "contact_lost"), OVER, "cancelled_while_running", "terminated"),
+    (
+        told("start_permitted", "call_terminated", "contact_lost"),
+        OVER,
+        "cancelled_while_running",
+        "terminated",
+    ),
     (told("call_terminated"), GATED_OVER, "cancelled_while_running", "terminated"),
     (told(attested("cancelled_while_running", "importer")), OVER, "cancelled_while_running", "terminated"),
     (told("call_terminated", attested("unknown")), OVER, "cancelled_while_running", "terminated"),
@@ -61,14 +71,24 @@ TABLE: list[tuple[tuple[Any, ...], Turn | None, str, str]] = [
     (told(attested("never_run"), attested("unknown", "query")), OVER, "unknown", "attested"),
     (told(attested("unknown"), attested("never_run", "query")), OVER, "never_run", "attested"),
     (told("output_observed", attested("never_run")), OVER, "unknown", "no_end_recorded"),
-    (told("output_observed", attested("cancelled_while_running")), OVER, "cancelled_while_running", "attested"),
+    (
+        told("output_observed", attested("cancelled_while_running")),
+        OVER,
+        "cancelled_while_running",
+        "attested",
+    ),
     # contact lost; or a sign of a start, and its turn is over or its run lost
     (told("contact_lost"), RUNNING, "unknown", "contact_lost"),
     (told("contact_lost", "approval_denied"), RUNNING, "unknown", "contact_lost"),
     (told("start_permitted"), OVER, "unknown", "no_end_recorded"),
     (told("start_permitted"), LOST, "unknown", "no_end_recorded"),
     (told("output_observed"), GATED_OVER, "unknown", "no_end_recorded"),
-    (told("start_permitted", "effects_verified", "remote_cancel_updated"), OVER, "unknown", "no_end_recorded"),
+    (
+        told("start_permitted", "effects_verified", "remote_cancel_updated"),
+        OVER,
+        "unknown",
+        "no_end_recorded",
+    ),
     (told("approval_denied", "start_permitted"), OVER, "unknown", "no_end_recorded"),
     (told(attested("denied", "importer"), "start_permitted"), OVER, "unknown", "no_end_recorded"),
     (told(attested("never_run", "importer"), "output_observed"), OVER, "unknown", "no_end_recorded"),
@@ -131,7 +151,7 @@ def test_evidence_of_a_start_beats_arguments_that_do_not_parse() -> None:
 
 
 @pytest.mark.parametrize("is_error", [True, False, None])
-def test_a_completed_call_says_whether_it_is_an_error(is_error: bool | None) -> None:  # noqa: FBT001
+def test_a_completed_call_says_whether_it_is_an_error(is_error: bool | None) -> None:
     said = told(("call_completed", {"is_error": is_error}))
     assert decide(said, OVER).is_error is is_error
     assert decide((*said, *told("call_cancel_requested")), OVER).is_error is is_error
@@ -220,7 +240,9 @@ def test_an_importers_word_counts_as_what_it_states() -> None:
 
 def test_a_conflict_is_a_finding_and_nobodys_word_is_dropped() -> None:
     facts = (
-        f.ModelReplied(fact_id="r", seq=1, turn_id="t", parts=(Text("hm"), ToolCall("toolu_1", "run", Json("{}")))),
+        f.ModelReplied(
+            fact_id="r", seq=1, turn_id="t", parts=(Text("hm"), ToolCall("toolu_1", "run", Json("{}")))
+        ),
         f.ApprovalDenied(fact_id="d", seq=2, turn_id="t", call_id="toolu_1", by="user"),
         f.OutputObserved(fact_id="o", seq=3, turn_id="t", call_id="toolu_1", text="half"),
         f.TurnEnded(fact_id="e", seq=4, turn_id="t"),

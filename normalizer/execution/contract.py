@@ -161,26 +161,34 @@ def _waker(event: anyio.Event) -> Callable[[], object]:
 
 
 async def shielded(work: Callable[[], Awaitable[T]], control: Control) -> T:
-    """Do the work whatever the caller's scope says: that it is cancelled counts as a request to stop the work.
+    """Do the work whatever becomes of the caller: its cancellation, and Ctrl-C, count as a request to stop the work.
 
-    When the work is done, the cancellation goes on.
+    They go on when the work is done. It has a task of its own, since some of them are not held up by a shield.
     """
-    over = False
+    results: list[T] = []
+    failures: list[BaseException] = []
+    done = anyio.Event()
 
-    async def hear_cancellation() -> None:
+    async def sheltered() -> None:
         try:
-            await anyio.sleep_forever()
+            with anyio.CancelScope(shield=True):
+                results.append(await work())
+        except BaseException as error:  # noqa: BLE001 - raised below, and not wrapped in a group
+            failures.append(error)
         finally:
-            if not over:
-                control.cancel(INTERRUPTED.by, INTERRUPTED.reason)
+            done.set()
 
-    async with anyio.create_task_group() as caller:
-        caller.start_soon(hear_cancellation)
-        with anyio.CancelScope(shield=True):
-            result = await work()
-        over = True
-        caller.cancel_scope.cancel()
-    return result
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(sheltered)
+        try:
+            await done.wait()
+        except BaseException as error:  # noqa: BLE001 - as above
+            failures.append(error)
+            control.cancel(INTERRUPTED.by, INTERRUPTED.reason)
+            tasks.cancel_scope.cancel()
+    if failures:
+        raise failures[0]
+    return results[0]
 
 
 async def watch_the_clock(seconds: float, control: Control) -> None:
@@ -195,6 +203,11 @@ class Unit(Protocol):
     async def run(self, permit: Permit, report: Report, control: Control | None = None) -> End:
         """Start it, wait for its end, and report all that is observed."""
         ...
+
+
+def run(unit: Unit, permit: Permit, report: Report, control: Control | None = None) -> End:
+    """Run a unit where no event loop runs. Ctrl-C stops the tool first and is raised then."""
+    return anyio.run(unit.run, permit, report, control)
 
 
 # ---------------------------------------------------------------- reporting

@@ -19,7 +19,6 @@ import anyio.to_thread
 
 from normalizer.execution.capture import readable, shortened
 from normalizer.execution.contract import (
-    INTERRUPTED,
     Control,
     Finished,
     Reporter,
@@ -65,7 +64,7 @@ class FunctionCall:
             return end
         calling = _Calling(self, reporter, control)
         seen = await shielded(calling.attend, control)
-        calling.check()
+        reporter.check()
         return seen
 
 
@@ -82,7 +81,6 @@ class _Calling:
         self._end: Finished | None = None
         self._given_up = False
         self._told: CancelRequest | None = None
-        self._interrupt: BaseException | None = None
 
     async def attend(self) -> End:
         """Call it, and report how that ended."""
@@ -90,24 +88,14 @@ class _Calling:
             helpers.start_soon(self._hear_control)
             if self._call.time is not None:
                 helpers.start_soon(watch_the_clock, self._call.time, self._control)
-            try:
-                with self._scope:
-                    await (self._through_a_thread() if self._threaded else self._directly())
-            except BaseException as error:  # noqa: BLE001 - Ctrl-C or a native cancel; `check` raises it
-                self._interrupt = error
-                self._control.cancel(INTERRUPTED.by, INTERRUPTED.reason)
+            with self._scope:
+                await (self._through_a_thread() if self._threaded else self._directly())
             helpers.cancel_scope.cancel()
         end = self._settled()
         if self._control.requested is not None:
             await self._tell_request(self._control.requested)
         await self._reporter.end(end)
         return end
-
-    def check(self) -> None:
-        """Raise what broke in, or what `report` raised."""
-        if self._interrupt is not None:
-            raise self._interrupt
-        self._reporter.check()
 
     async def _hear_control(self) -> None:
         request = await self._control.wait()

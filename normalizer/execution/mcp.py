@@ -4,8 +4,9 @@
         end = await RemoteCall(server, "publish", {"page": 3}).run(permit, report, control)
 
 A stop is a request: `notifications/cancelled` with the request's id goes out (over HTTP in protocol 2026-07-28 the
-request's stream is closed, which is that protocol's way to say it), and then only an answer tells what came of it. None
-in time is `Unknown`; one that comes later, while the connection lives, is reported as the call's completion.
+request's stream is closed, which is that protocol's way to say it), and then only a result tells what came of it. None
+in time is `Unknown`, and so is a server's word that it gave the call up; a result that comes later, while the
+connection lives, is reported as the call's completion.
 Where the connection breaks, calls that were sent are `Unknown`, and the caller's own task goes on.
 """
 
@@ -23,7 +24,6 @@ from mcp.types.version import MODERN_PROTOCOL_VERSIONS
 from normalizer.errors import StartRefused
 from normalizer.execution import mcp_answers
 from normalizer.execution.contract import (
-    INTERRUPTED,
     Control,
     Finished,
     Reporter,
@@ -190,7 +190,7 @@ class RemoteCall:
             arguments[self.key_argument] = permit.idempotency_key
         asking = _Asking(self, arguments, reporter, control)
         seen = await shielded(asking.attend, control)
-        asking.check()
+        reporter.check()
         return seen
 
 
@@ -209,10 +209,10 @@ class _Asking:
         self._scope = anyio.CancelScope()
         self._request = anyio.CancelScope()
         self._settled = anyio.Event()
-        self._end: Finished | Unknown | None = None
+        self._answer: mcp_answers.Answer | None = None
+        self._cancelled = False
         self._given_up = False
         self._told: CancelRequest | None = None
-        self._interrupt: BaseException | None = None
 
     async def attend(self) -> End:
         """Send the call, wait, and report how it ended."""
@@ -221,27 +221,21 @@ class _Asking:
             helpers.start_soon(self._hear_control)
             if self._call.time is not None:
                 helpers.start_soon(watch_the_clock, self._call.time, self._control)
-            try:
-                with self._scope:
-                    await self._ask()
-            except BaseException as error:  # noqa: BLE001 - Ctrl-C or a native cancel; `check` raises it
-                self._interrupt = error
-                self._control.cancel(INTERRUPTED.by, INTERRUPTED.reason)
+            with self._scope:
+                await self._ask()
             helpers.cancel_scope.cancel()
         if self._control.requested is not None:
             await self._ask_to_stop(self._control.requested)
-        end = self._end or self._unanswered()
+        answer = self._answer
         self._given_up = True
+        if isinstance(answer, mcp_answers.Acknowledged):
+            await self._reporter.tell(RemoteCancelUpdated, state="acknowledged")
+            answer = Unknown(reason=f"it was asked to stop, and the server said: {answer.words}")
+        end = answer or self._unanswered()
         if isinstance(end, Unknown):
             await self._telling.tell_rest()
         await self._reporter.end(end)
         return end
-
-    def check(self) -> None:
-        """Raise what broke in, or what `report` raised."""
-        if self._interrupt is not None:
-            raise self._interrupt
-        self._reporter.check()
 
     def _unanswered(self) -> Stopped | Unknown:
         if self._exchange.request_id is None:  # it still waited to be written, and is taken back
@@ -253,12 +247,12 @@ class _Asking:
         if self._call.server.spawn(self._exchange_messages):
             await self._settled.wait()
         else:
-            self._end = Finished(content=f"The call was not sent: {CLOSED}", is_error=True, started=False)
+            self._answer = Finished(content=f"The call was not sent: {CLOSED}", is_error=True, started=False)
 
     async def _exchange_messages(self) -> None:
         """In a task of the connection: it goes on when nobody waits any more."""
         CURRENT.set(self._exchange)
-        end: Finished | Unknown | None = None
+        answer: mcp_answers.Answer | None = None
         try:
             with self._request:
                 result = await self._call.server.client.call_tool(
@@ -267,16 +261,30 @@ class _Asking:
                     progress_callback=self._progress,
                     meta=dict(self._call.meta) if self._call.meta else None,  # type: ignore[arg-type]
                 )
-                end = mcp_answers.finished(result, self._call.keep)
+                answer = mcp_answers.finished(result, self._call.keep)
         except Exception as error:  # noqa: BLE001 - the SDK's, its transports' and those of the host's callbacks
-            end = mcp_answers.ended(error, self._exchange, self._call.keep)
+            answer = self._ended(error)
         finally:
-            if not self._given_up:
-                self._end = end or mcp_answers.ended(ConnectionError(CLOSED), self._exchange, self._call.keep)
-            self._settled.set()
-        if self._given_up and isinstance(end, Finished):
-            await self._reporter.end(end)
-            self._reporter.check()
+            self._settle(answer or self._ended(ConnectionError(CLOSED)))
+        if self._given_up:
+            await self._tell_late(answer)
+
+    def _ended(self, error: Exception) -> mcp_answers.Answer:
+        return mcp_answers.ended(error, self._exchange, self._call.keep, cancelled=self._cancelled)
+
+    def _settle(self, answer: mcp_answers.Answer) -> None:
+        if not self._given_up:
+            self._answer = answer
+        self._settled.set()
+
+    async def _tell_late(self, answer: mcp_answers.Answer | None) -> None:
+        """An answer that came when nobody waited any more is news; that none will come is not."""
+        match answer:
+            case Finished():
+                await self._reporter.end(answer)
+            case mcp_answers.Acknowledged():
+                await self._reporter.tell(RemoteCancelUpdated, state="acknowledged")
+        self._reporter.check()
 
     async def _progress(self, progress: float, total: float | None, message: str | None) -> None:
         part = f"{progress:g}" if total is None else f"{progress:g} of {total:g}"
@@ -298,6 +306,7 @@ class _Asking:
         with anyio.move_on_after(self._call.patience):
             await self._exchange.sent.wait()
         request_id = self._exchange.request_id
-        if self._end is None and request_id is not None:
+        if self._answer is None and request_id is not None:
+            self._cancelled = True
             sent = await self._call.server.cancel(request_id, request.reason, self._call.patience)
             await self._reporter.tell(RemoteCancelUpdated, state="requested" if sent else "not_sent")

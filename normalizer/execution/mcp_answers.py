@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from mcp import MCPError
 from mcp import types as wire
@@ -29,6 +30,19 @@ _NO_ANSWER: Final[frozenset[tuple[int, str | None]]] = frozenset(
         (wire.INVALID_REQUEST, "Unexpected content type"),
     }
 )
+
+# What servers say instead of a result when they applied a cancel: that they gave the call up, not what it had done.
+_GIVEN_UP: Final = frozenset({(-32800, None), (0, "Request cancelled")})
+
+
+@dataclass(frozen=True, slots=True)
+class Acknowledged:
+    """The server says that it applied the cancel."""
+
+    words: str
+
+
+Answer: TypeAlias = Finished | Unknown | Acknowledged
 
 
 def finished(result: wire.CallToolResult, keep: int) -> Finished:
@@ -74,13 +88,15 @@ def _clean(text: str) -> str:
     return escaped(text).replace("\0", "\ufffd")
 
 
-def ended(error: Exception, exchange: Exchange, keep: int) -> Finished | Unknown:
-    """How a call ended for which the SDK raised."""
+def ended(error: Exception, exchange: Exchange, keep: int, *, cancelled: bool) -> Answer:
+    """How a call ended for which the SDK raised. `cancelled`: a cancel had been sent for it."""
     if exchange.request_id is None:
         return Finished(content=f"The call was not sent: {_words(error)}", is_error=True, started=False)
     if exchange.answer is not None:
         return _answered(error, exchange.answer, keep)
-    if isinstance(error, MCPError) and not _made_up(error):
+    if isinstance(error, MCPError) and cancelled and _among(error, _GIVEN_UP):
+        return Acknowledged(_words(error))
+    if isinstance(error, MCPError) and not _among(error, _NO_ANSWER):
         return Finished(content=_words(error), is_error=True)
     return Unknown(reason=f"no answer came: {_words(error)}")
 
@@ -95,10 +111,9 @@ def _answered(error: Exception, answer: dict[str, Any], keep: int) -> Finished:
         return Finished(content=content, is_error=True, truncated=truncated)
 
 
-def _made_up(error: MCPError) -> bool:
+def _among(error: MCPError, table: frozenset[tuple[int, str | None]]) -> bool:
     return any(
-        error.code == code and (words is None or error.message.startswith(words))
-        for code, words in _NO_ANSWER
+        error.code == code and (words is None or error.message.startswith(words)) for code, words in table
     )
 
 

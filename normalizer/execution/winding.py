@@ -1,8 +1,8 @@
 """A command while it runs: its output is taken in, its end awaited, a stop carried through.
 
 All of it is shielded from the caller's cancellation, which counts as a request to stop: the wind-up has time of its
-own, and each of its waits a bound. What breaks in from outside even so (Ctrl-C) starts the wind-up; the second time
-it kills and goes on.
+own, and each of its waits a bound. What breaks through even so (Ctrl-C in one of the tasks here) starts it over, and
+then it is polite no more.
 """
 
 from __future__ import annotations
@@ -48,23 +48,41 @@ class Running:
         self._control = control
         self._telling = Telling(PIPES, reporter, head=limits.head, tail=limits.tail, pause=limits.tell)
         self._open = set(PIPES)
+        self._cut: set[str] = set()
+        self._winding = False
         self._closed = anyio.Event()
         self._waiting = anyio.CancelScope()
-        self._interrupt: BaseException | None = None
         self._residue: tuple[str, ...] = ()
 
     async def see_to_its_end(self, stdin: bytes) -> End:
         """Wait for its end, or bring it about, and report it."""
-        end = await shielded(lambda: self._all_of_it(stdin), self._control)
-        if self._interrupt is not None:
-            raise self._interrupt
-        return end
+        return await shielded(lambda: self._all_of_it(stdin), self._control)
 
     async def _all_of_it(self, stdin: bytes) -> End:
-        end = await self._attend(stdin)
+        failure: BaseException | None = None
+        try:
+            end = await self._attend(stdin)
+        except BaseException as error:  # noqa: BLE001 - raised below, when the command is wound up
+            failure = error
+            end = await self._put_down()
         await self._report(end)
         await self._release()
+        while isinstance(failure, BaseExceptionGroup) and len(failure.exceptions) == 1:
+            failure = failure.exceptions[0]
+        if failure is not None:
+            raise failure
         return end
+
+    async def _put_down(self) -> End:
+        """Stop it where Ctrl-C hit one of the tasks here, or the event loop is being closed; nobody reads any more."""
+        self._cut |= self._open
+        self._open.clear()
+        self._closed.set()
+        try:
+            return await self._wind_up(INTERRUPTED)
+        except BaseException:
+            self._family.send("kill", self._family.members())
+            raise
 
     async def _attend(self, stdin: bytes) -> End:
         async with anyio.create_task_group() as helpers:
@@ -76,22 +94,9 @@ class Running:
             helpers.start_soon(self._hear_control)
             if self._limits.time is not None:
                 helpers.start_soon(watch_the_clock, self._limits.time, self._control)
-            try:
-                end = await self._end()
-            except BaseException as error:  # noqa: BLE001 - raised again when the command is wound up
-                self._interrupt = error
-                self._control.cancel(INTERRUPTED.by, INTERRUPTED.reason)
-                end = await self._interrupted()
+            end = await self._end()
             helpers.cancel_scope.cancel()
         return end
-
-    async def _interrupted(self) -> End:
-        try:
-            return await self._wind_up(INTERRUPTED)
-        except BaseException as error:  # noqa: BLE001 - raised again; now only the processes count
-            self._interrupt = error
-            self._family.send("kill", self._family.members())
-            return Unknown(reason="its stop was interrupted; it was killed, which was not waited for")
 
     # ------------------------------------------------------------ helpers, one task each
 
@@ -168,10 +173,13 @@ class Running:
         return "\n".join(notes) if notes else out
 
     async def _wind_up(self, request: CancelRequest) -> End:
-        await self._reporter.cancel_requested(request)
+        # Broken off and begun anew, it is polite no more.
+        hasty, self._winding = self._winding, True
+        if not hasty:
+            await self._reporter.cancel_requested(request)
         await self._look()
         at_once = not self._family.leader_alive()
-        sent, deaf = await self._stop_all()
+        sent, deaf = await self._stop_all(hasty=hasty)
         if self._family.leader_alive():
             return Unknown(reason="it could not be confirmed stopped", residue=self._residue)
         with anyio.move_on_after(self._limits.kill):
@@ -186,7 +194,7 @@ class Running:
         held = tuple(f"{pipe}, held open" for pipe in sorted(self._open, reverse=True))
         return Stopped(by=request.by, exit_code=exit_code, signal=name, residue=self._residue + held)
 
-    async def _stop_all(self) -> tuple[set[str], bool]:
+    async def _stop_all(self, *, hasty: bool = False) -> tuple[set[str], bool]:
         """Stop all members, politely first. The signals sent, and whether the command was deaf to all of them."""
         limits, sent, deaf = self._limits, set(), True
         steps: tuple[tuple[Force, float], ...] = (
@@ -196,7 +204,7 @@ class Running:
         )
         members = await self._look()
         for force, seconds in steps:
-            if members and (seconds > 0 or force == "kill"):
+            if members and (force == "kill" or (seconds > 0 and not hasty)):
                 deaf = self._family.deaf_to(force) and deaf
                 self._family.send(force, members)
                 sent.add(self._family.signals.get(force, force))
@@ -225,16 +233,19 @@ class Running:
 
     async def _report(self, end: End) -> None:
         if not isinstance(end, Finished):  # a completed call's content has it all
-            await self._telling.tell_rest(self._open)
+            await self._telling.tell_rest(self._open | self._cut)
         await self._reporter.end(end)
 
     async def _release(self) -> None:
         if self._process.returncode is not None:
             await self._process.aclose()
             return
+        # `aclose` would wait for an end that does not come. On asyncio only the transport lets go of the pipes.
         for stream in (self._process.stdin, self._process.stdout, self._process.stderr):
             if stream is not None:
                 await stream.aclose()
+        if (transport := getattr(self._process, "_transport", None)) is not None:
+            transport.close()
 
 
 def _ended(code: int | None) -> tuple[int | None, str | None]:

@@ -71,15 +71,12 @@ def results(
         key = call.key
         facts = call.facts
         wire_id = renderer.ids[key]
-        if not chain_told and len(facts) == 1:
-            fact = facts[0]
-            if fact.kind == "call_completed" and fact.raw is None and type(fact.content) is str:
-                if not fact.is_error:
-                    blocks.append({"type": "tool_result", "tool_use_id": wire_id, "content": fact.content})
-                    rendered.told.append((key, "completed", None, call.part.name))
-                    if fact.group is not None:
-                        groups.add(fact.group)
-                    continue
+        if not chain_told and len(facts) == 1 and _plain(fact := facts[0]):
+            blocks.append({"type": "tool_result", "tool_use_id": wire_id, "content": fact.content})  # type: ignore[union-attr]
+            rendered.told.append((key, "completed", None, call.part.name))
+            if fact.group is not None:
+                groups.add(fact.group)
+            continue
         block, group = _answer(renderer, call, wire_id, side, rendered, out)
         blocks.append(block)
         if group is not None:
@@ -98,6 +95,13 @@ def results(
         )
         out.changed = True
     side.add(blocks, min(groups) if groups else None)
+
+
+def _plain(fact: CallFact) -> bool:
+    """Whether a fact is a recorded result of one text that says all of its block."""
+    return (
+        fact.kind == "call_completed" and fact.raw is None and type(fact.content) is str and not fact.is_error
+    )
 
 
 def _split_as_received(renderer: Renderer, calls: list[Call], behind: Sequence[Entry]) -> bool:

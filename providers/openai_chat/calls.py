@@ -8,6 +8,7 @@ from normalizer.identity import hashed, mapped
 from normalizer.parts import Json
 from normalizer.projection import Adjustment
 from normalizer.providers.openai_chat import keys, wire
+from normalizer.recording import begins_json
 
 if TYPE_CHECKING:
     from normalizer.chains import Chain
@@ -92,17 +93,19 @@ def _free_text(part: ToolCall) -> str:
 
 
 def _arguments(renderer: Renderer, entry: Entry, key: str, part: ToolCall, out: Out) -> str:
-    """Arguments as a text: as recorded, or an object where the server parses them again; never completed.
+    """Arguments as a text: as recorded where the server takes any, else as an object; never completed.
 
-    https://github.com/vllm-project/vllm/issues/47761
+    A text that looks like the beginning of JSON is carried in an object everywhere, or who reads the request would take it
+    for one that was cut off. https://github.com/vllm-project/vllm/issues/47761
     """
-    arguments = part.arguments
-    text = arguments.text
-    if not renderer.profile.objects:
-        return text
-    if not text.strip() or text.strip() == "null":
-        return "{}"
-    if arguments.valid and isinstance(arguments.value, dict):
+    arguments, text = part.arguments, part.arguments.text
+    if renderer.profile.objects:
+        if text.strip() in ("", "null"):
+            return "{}"
+        whole = arguments.valid and isinstance(arguments.value, dict)
+    else:
+        whole = arguments.valid or not text.strip() or not begins_json(text)
+    if whole:
         return text
     out.notes.append(
         Adjustment("told_as_text", f"the arguments of call {key!r} are no JSON object: they are carried as one text",

@@ -144,7 +144,9 @@ def _custom(given: dict[str, Any], wire_id: str | None) -> ToolCall | None:
     name = custom.get("name") if isinstance(custom, dict) else None
     if not isinstance(name, str) or not name:
         return None
-    return ToolCall(wire_id, name, Json.of({"input": custom.get("input", "")}), Json.of(given), "custom")
+    text = custom.get("input", "")
+    text = text if isinstance(text, str) else Json.of(text).text
+    return ToolCall(wire_id, name, Json.of({"input": text}), Json.of(given), "custom")
 
 
 def legacy_call(given: Any) -> ToolCall | None:

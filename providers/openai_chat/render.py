@@ -109,7 +109,7 @@ class Renderer:
 
     def _behind(self, step: Step, out: Out, rendered: Rendered[Flow]) -> bool:
         """What stands behind the reply and its results; whether somebody says something there."""
-        side = user_side.Side(self, rendered.messages, out)
+        side = user_side.Side(self, rendered.messages, out, own=self._is_own(step))
         for text in out.quotes:
             side.note(text)
         asks = False
@@ -127,6 +127,12 @@ class Renderer:
         for call in out.told_aside:
             asks = self._tell_aside(call, side, rendered) or asks
         return asks
+
+    def _is_own(self, step: Step) -> bool:
+        """Whether the reply that the user's side stands behind came from this API, or the first one, if there is none."""
+        reply = step.reply or next((entry for entry in self.entries if entry.kind == "reply"), None)
+        api = getattr(reply.fact, "api", None) if reply is not None else None
+        return api in (None, wire.API)
 
     def _items(self, step: Step) -> list[Any]:
         """Everything but results, in order of `seq`."""

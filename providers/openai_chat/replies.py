@@ -119,7 +119,7 @@ def _sorted(renderer: Renderer, entry: Entry, out: Out) -> _Said:
             case "media":
                 _medium(renderer, entry, part, said, out, own=own)
             case "opaque":
-                _opaque(entry, part, said, out, own=own)
+                _opaque(renderer, entry, part, said, out, own=own)
             case "server_tool_call" | "server_tool_result":
                 _server(renderer, entry, part, next(keys_of), out)
     return said
@@ -169,11 +169,11 @@ def _medium(renderer: Renderer, entry: Entry, part: Media, said: _Said, out: Out
               "OAC-CONTENT-003", content=media.whole(part))  # fmt: skip
 
 
-def _opaque(entry: Entry, part: Any, said: _Said, out: Out, *, own: bool) -> None:
+def _opaque(renderer: Renderer, entry: Entry, part: Any, said: _Said, out: Out, *, own: bool) -> None:
     block = part.raw.value
     if part.type == "refusal" and isinstance(block, dict) and isinstance(block.get("refusal"), str):
         said.refusals.append(block["refusal"])
-    elif own and part.type and part.type not in wire.FOREIGN_PARTS and part.type not in wire.ALL_PARTS:
+    elif own and renderer.profile.other_parts and wire.is_unknown(part.type):
         said.words.append(block)
     else:
         out.dropped = True
@@ -247,6 +247,8 @@ def _contents(
         found.append("")
     if len(said.refusals) == 1 and found and skeleton is not None and "refusal" in skeleton:
         return found, said.refusals[0]
+    if renderer.profile.refusal_key and said.refusals:
+        return found or [""], "\n".join(said.refusals)
     found.extend([{"type": "refusal", "refusal": text}] for text in said.refusals)
     if len(found) > 1:
         _note(entry, out, "split", "words and a refusal stand in messages of their own", "OAC-CONTENT-003")
@@ -262,15 +264,13 @@ def _no_words(
         value = ""
     elif own and skeleton is not None and "content" not in skeleton:
         value = _ABSENT
-    if not said.calls:
-        return value
-    wanted = renderer.profile.no_words
-    if wanted == "null" and value == "":
+    wanted, beside = renderer.profile.no_words, _listed(entry, said)
+    if wanted == "null" and beside and value == "":
         _note(entry, out, "dropped_empty", "an empty content beside calls is sent as null", "OCX-KIMI-002")
         return None
-    if (wanted == "string" and value is None) or (wanted in ("string", "key") and value is _ABSENT):
-        return ""
-    return value
+    if value is _ABSENT:
+        return "" if wanted in ("string", "key") or (wanted == "calls" and not beside) else value
+    return "" if value is None and (wanted == "string" or (wanted == "calls" and not beside)) else value
 
 
 def _nothing_left(entry: Entry, out: Out) -> None:

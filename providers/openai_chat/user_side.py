@@ -16,16 +16,21 @@ if TYPE_CHECKING:
 
 
 class Side:
-    """The messages behind a reply's results. What came in one message (`group`) stays in one."""
+    """The messages behind a reply's results. What came in one message (`group`) stays in one.
 
-    __slots__ = ("entry", "group", "messages", "out", "renderer")
+    `own`: the conversation came from this API, so that parts of unknown types go back to it.
+    """
 
-    def __init__(self, renderer: Renderer, messages: list[dict[str, Any]], out: Out) -> None:
+    __slots__ = ("group", "messages", "out", "own", "renderer")
+
+    def __init__(
+        self, renderer: Renderer, messages: list[dict[str, Any]], out: Out, *, own: bool = True
+    ) -> None:
         self.renderer = renderer
         self.messages = messages
         self.out = out
+        self.own = own
         self.group: int | None = None
-        self.entry: Entry | None = None
 
     def note(self, text: str) -> None:
         """Words of ours, in a message of their own."""
@@ -95,7 +100,12 @@ class Side:
                 if rule is not None:
                     self._note(entry, "media_moved", f"a medium ({part.media}) that the API cannot take is told",
                                rule, media.whole(part))  # fmt: skip
-            elif part.kind == "opaque" and part.type and part.type not in wire.FOREIGN_PARTS | wire.ALL_PARTS:
+            elif (
+                part.kind == "opaque"
+                and wire.is_unknown(part.type)
+                and self.own
+                and renderer.profile.other_parts
+            ):
                 blocks.append(part.raw.value)
             else:
                 self._note(entry, "dropped_fragment", f"a part of kind {part.kind!r} has no place in a user message",

@@ -53,6 +53,13 @@ FOREIGN_PARTS: Final = RESPONSES_PARTS | {
 """Part types of other wires, which this one is known not to have."""
 
 ALL_PARTS: Final = frozenset().union(*PARTS.values())
+
+
+def is_unknown(kind: str) -> bool:
+    """Whether a part type is none that this release knows, of this wire or of another."""
+    return bool(kind) and kind not in FOREIGN_PARTS and kind not in ALL_PARTS
+
+
 REASONING_KEYS: Final = ("reasoning_content", "reasoning", "reasoning_details")
 """Keys of an assistant message in which compatible servers send reasoning."""
 
@@ -63,8 +70,9 @@ class Profile:
 
     `reasoning`: the key in which reasoning goes back, with `reasoning_keys` that are replayed as received;
     `reasoning_needed` beside calls, on models that think; `reasoning_turn` only in the turn that runs. `makers` are
-    the names of models that are the server's own. `no_words` is the content of a message that has calls and no
-    words: `null` and `string` are demanded, `key` means any, but present. `objects`: arguments must be a JSON object.
+    the names of models that are the server's own. `no_words` is the content of a message without words:
+    `null` is demanded beside calls, `string` always; `key` means any, but present; `calls` null beside calls only.
+    `refusal_key`: a refusal stands in a key of its own. `objects`: arguments must be a JSON object.
     `part_keys` and `settings` are keys that this server knows besides, and request keys that it refuses.
     """
 
@@ -77,13 +85,15 @@ class Profile:
     thoughtless: str | None = None
     refuses_reasoning: str | None = None
     developer: bool = True
-    no_words: Literal["any", "null", "key", "string"] = "any"
+    no_words: Literal["any", "null", "key", "string", "calls"] = "any"
     objects: bool = False
     image_urls: bool = True
     image_types: frozenset[str] | None = None
     blind: str | None = None
+    refusal_key: bool = False
     files: bool = True
     sounds: bool = True
+    other_parts: bool = True
     custom_tools: bool = False
     one_text: bool = False
     alternate: bool = False
@@ -131,8 +141,10 @@ PROFILES: Final[dict[str, Profile]] = {
         ),
         # ollama/ollama openai/openai.go
         Profile(
-            "ollama", reasoning="reasoning", reasoning_keys=frozenset({"reasoning"}), objects=True, image_urls=False,
-            image_types=frozenset({"image/jpeg", "image/png", "image/webp"}), files=False, sounds=False, one_text=True,
+            "ollama",
+            reasoning="reasoning", reasoning_keys=frozenset({"reasoning"}), objects=True, image_urls=False,
+            image_types=frozenset({"image/jpeg", "image/png", "image/webp"}), files=False, sounds=False,
+            other_parts=False, one_text=True, no_words="calls", refusal_key=True,
         ),
         # https://github.com/langchain-ai/langchain/issues/34140
         Profile("xai", no_words="string"),

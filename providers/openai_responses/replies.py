@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from normalizer.parts import Json
 from normalizer.projection import Adjustment
 from normalizer.providers.openai_responses import answers, items, keys, quotes, server_calls, thinking, wire
+from normalizer.recording import begins_json
 
 if TYPE_CHECKING:
     from normalizer.parts import ToolCall
@@ -174,6 +175,8 @@ def _call_item(renderer: Renderer, entry: Entry, piece: Piece, out: Out, *, own:
             changes["name"] = name
         if form == "function_call" and not isinstance(item.get("arguments"), str):
             changes["arguments"] = _arguments(part, own=False)
+        if form == "function_call" and _looks_cut(part) and item.get("status") is None:
+            changes["status"] = "completed"
         if form == "custom_tool_call" and not isinstance(item.get("input"), str):
             changes["input"] = Json.of(item.get("input")).text
         return {**item, **changes} if changes else item
@@ -181,7 +184,13 @@ def _call_item(renderer: Renderer, entry: Entry, piece: Piece, out: Out, *, own:
         held = part.arguments.value if part.arguments.valid else None
         text = held.get("input") if isinstance(held, dict) else None
         return {"type": form, "call_id": wire_id, "name": name, "input": text if isinstance(text, str) else part.arguments.text}
-    return {"type": "function_call", "call_id": wire_id, "name": name, "arguments": _arguments(part, own=own)}
+    made = {"type": "function_call", "call_id": wire_id, "name": name, "arguments": _arguments(part, own=own)}
+    return {**made, "status": "completed"} if _looks_cut(part) else made
+
+
+def _looks_cut(part: ToolCall) -> bool:
+    """Whether arguments that arrived whole look like a beginning; the item's status then says that they are whole."""
+    return not part.arguments.valid and begins_json(part.arguments.text)
 
 
 def _arguments(part: ToolCall, *, own: bool) -> str:

@@ -78,7 +78,7 @@ def unknown_item_type(request: Request, context: Context) -> Iterator[Violation]
     ## Repair
     What another provider calls its own is left out and reported.
     """
-    received = view.listed(context.get("received_types"))
+    received = frozenset(name for name in context.get("received_types") or () if isinstance(name, str))
     for at, item in view.items(request):
         found = view.kind(item)
         if found not in wire.ITEMS and found not in received:
