@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from urllib.parse import quote
 
 from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
-from sqlalchemy.exc import ArgumentError, DBAPIError, IntegrityError, NoSuchModuleError, SQLAlchemyError
+from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, SQLAlchemyError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from normalizer import journal_schema
@@ -113,11 +113,9 @@ class Database:
 
     @contextmanager
     def told(self, doing: str) -> Iterator[None]:
-        """Say an error of the database as `JournalError`. A broken uniqueness is left to the caller."""
+        """Say an error of the database as `JournalError`."""
         try:
             yield
-        except IntegrityError:
-            raise
         except (SQLAlchemyError, sqlite3.Error) as error:
             reason, advice = _meaning(error)
             cause = str(getattr(error, "orig", None) or error).strip().split("\n", 1)[0]

@@ -92,7 +92,7 @@ def permit(asked: StartPermitted, seen: Sequence[Fact]) -> Fact | None:
     `seen`: what the gate knows of the call and of its turn.
     """
     for fact in seen:
-        if fact.fact_id == asked.fact_id:
+        if fact.fact_id == asked.fact_id and fact.kind == "start_permitted":
             return fact
     _opened(asked, seen)
     kinds = {fact.kind for fact in seen}

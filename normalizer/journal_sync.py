@@ -223,7 +223,7 @@ class Journal:
         """Let a call start: once, and only while its turn is open. Raises StartRefused (TurnClosed is one) otherwise.
 
         `reply`: the `fact_id` of the reply that made the call, checked to be of this turn. `fact_id`: name the permit,
-        so that asking again, after an error that leaves open whether it was recorded, gives the same permit.
+        so that the same asker, after an error that leaves open whether it was recorded, gets the same permit again.
         """
         asked = StartPermitted(
             fact_id=fact_id or self._new_id(), at=stamp(self._now()), source=source, turn_id=turn_id,

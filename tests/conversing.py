@@ -7,23 +7,26 @@ out changes nothing about the others.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from random import Random
-from typing import Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import anthropic
 from loopback import Answer, Block, Loopback, Refusal, Reply
 from modelling import plan
 
 import normalizer
-from normalizer import canonical, facts as f
+from normalizer import canonical
+from normalizer import facts as f
 from normalizer.facts import Fact, dump_lines, load_lines
 from normalizer.folding import fold
 from normalizer.parts import Json, Media, Text, Tool
-from normalizer.projection import Projection
 from normalizer.providers.anthropic import stream, wire
 from normalizer.sent import request_sent
-from normalizer.transcript import Call, Entry
+
+if TYPE_CHECKING:
+    from normalizer.projection import Projection
+    from normalizer.transcript import Call, Entry
 
 try:
     import httpx2 as http  # what the SDK is built on decides what a broken connection raises
@@ -150,7 +153,9 @@ class Conversation:
                 (Text(words), Media("image", "image/png", _PIXEL)),
             ]
         )
-        self.add(f.UserSaid, turn_id=turn, parts=parts, by="person", string=len(parts) == 1 and rng.random() < 0.5)
+        self.add(
+            f.UserSaid, turn_id=turn, parts=parts, by="person", string=len(parts) == 1 and rng.random() < 0.5
+        )
         self.cause("gave up")
 
     def instruct(self, rng: Random) -> None:
@@ -162,15 +167,24 @@ class Conversation:
 
     def retool(self, rng: Random) -> None:
         keep = "tools taken from waiting code" in self.off
-        names = [name for name in (*CLIENT_TOOLS, "web_search", "code_execution") if rng.random() < 0.7 or (keep and self.asked)]
-        wording = f" {rng.randrange(3)}" if rng.random() < 0.2 else ""
-        self.add(f.ToolsDeclared, tools=tuple(tool(name, wording) for name in names or ["deploy"]), api="anthropic")
+        names = [
+            name
+            for name in (*CLIENT_TOOLS, "web_search", "code_execution")
+            if rng.random() < 0.7 or (keep and self.asked)
+        ]
+        reworded = rng.random() < 0.2 and "requests that get shorter" not in self.off
+        wording = f" {rng.randrange(3)}" if reworded else ""
+        self.add(
+            f.ToolsDeclared, tools=tuple(tool(name, wording) for name in names or ["deploy"]), api="anthropic"
+        )
         self.cause("tools", *((OLD,) if not wording else ()))
         self.cause("tools gone")
 
     def steer(self, _: Random) -> None:
         steering = f"s{self.seq}"
-        self.add(f.SteeringQueued, steering_id=steering, parts=(Text(f"steer {self.seq}"),), turn_id=self.turn)
+        self.add(
+            f.SteeringQueued, steering_id=steering, parts=(Text(f"steer {self.seq}"),), turn_id=self.turn
+        )
         self.steering.append(steering)
 
     def apply(self, rng: Random) -> None:
@@ -212,8 +226,16 @@ class Conversation:
         """Something becomes known about a call, mostly about a newer one."""
         keys = list(self.transcript.calls)
         if "news of void calls" in self.off:
-            void = {e.fact.fact_id for e in self.transcript.entries if getattr(e.fact, "stop_reason", None) == "refusal"}
-            keys = [k for k in keys if self.transcript.calls[k].reply not in void and not _by_code(self.transcript.calls[k])]
+            void = {
+                e.fact.fact_id
+                for e in self.transcript.entries
+                if getattr(e.fact, "stop_reason", None) == "refusal"
+            }
+            keys = [
+                k
+                for k in keys
+                if self.transcript.calls[k].reply not in void and not _by_code(self.transcript.calls[k])
+            ]
         if not keys:
             return
         key = rng.choice(keys[-4:] if rng.random() < 0.7 else keys)
@@ -260,17 +282,25 @@ class Conversation:
         if "errors without words" in self.off and content in ("", (Text(" "),)):
             content = words
         turn = self.transcript.calls[key].turn_id
-        self.add(f.CallCompleted, call_id=key, turn_id=turn, content=content, is_error=rng.choice([False, False, True, None]))
+        self.add(
+            f.CallCompleted,
+            call_id=key,
+            turn_id=turn,
+            content=content,
+            is_error=rng.choice([False, False, True, None]),
+        )
 
     def summarise(self, rng: Random) -> None:
         border = self._border(rng)
-        if border is not None and "summaries" not in self.off:
-            self.add(f.Summarised, parts=(Text(f"summary {self.seq}"),), through=border, string=rng.random() < 0.5)
+        if border is not None and not {"summaries", "requests that get shorter"} & self.off:
+            self.add(
+                f.Summarised, parts=(Text(f"summary {self.seq}"),), through=border, string=rng.random() < 0.5
+            )
             self.cause("summarised")
 
     def rewind(self, rng: Random) -> None:
         border = self._border(rng)
-        if border is not None and "rewinds" not in self.off:
+        if border is not None and "requests that get shorter" not in self.off:
             self.add(f.Rewound, to=border)
             self.cause("rewound")
 
@@ -294,7 +324,8 @@ class Conversation:
 
     def switch(self, rng: Random) -> None:
         """The next request goes to another model."""
-        self.model = rng.choice(MODELS)
+        if "silence behind a system message" not in self.off:
+            self.model = rng.choice(MODELS)
 
     # ------------------------------------------------------------ requests
 
@@ -346,7 +377,11 @@ class Conversation:
             if one != other:
                 raise Broken(f"{way} differs", _difference(one, other), tuple(self.facts))
             if cold.ready != again.ready or cold.sending() != again.sending():
-                raise Broken(f"{way}: ready or record differs", f"{cold.sending()}\n{again.sending()}", tuple(self.facts))
+                raise Broken(
+                    f"{way}: ready or record differs",
+                    f"{cold.sending()}\n{again.sending()}",
+                    tuple(self.facts),
+                )
 
     def _whole(self, projection: Projection) -> None:
         """Every recorded result, and every word of the user, is in the request or in the report."""
@@ -357,25 +392,35 @@ class Conversation:
         for key, call in self.transcript.calls.items():
             result = call.result
             words = result.content if result is not None else None  # type: ignore[union-attr]
-            if key in here and isinstance(words, str) and words and words not in request and key not in report:
+            if (
+                key in here
+                and isinstance(words, str)
+                and words
+                and words not in request
+                and key not in report
+            ):
                 raise Broken("result lost", f"{key}: {words}", tuple(self.facts))
         for entry in self.transcript.entries:
-            if entry.kind == "user" and not all(p.text.strip() in request + aside for p in entry.parts if p.kind == "text"):
+            if entry.kind == "user" and not all(
+                p.text.strip() in request + aside for p in entry.parts if p.kind == "text"
+            ):
                 raise Broken("user text lost", f"{entry.fact.fact_id}", tuple(self.facts))
 
     def _news(self, projection: Projection) -> None:
         """Late news is told once for each change: something about the call or its turn came in since it was told."""
-        told = {}
+        told: dict[str, tuple[int, str]] = {}
         for at, fact in enumerate(self.facts):
             if fact.kind == "request_sent" and fact.model == self.model:
-                told.update({one.call_id: (at, one.outcome) for one in (*fact.told, *fact.news)})
+                told.update({one.call_id: (at, one.outcome) for one in fact.told})
+                told.update({one.call_id: (at, one.outcome) for one in fact.news})
         for one in projection.sending().news:
             at, outcome = told.get(one.call_id, (0, ""))
             turn = self.transcript.calls[one.call_id].turn_id
             since = [
                 fact
                 for fact in self.facts[at:]
-                if getattr(fact, "call_id", None) == one.call_id or (fact.turn_id == turn and fact.kind in _TURN)
+                if getattr(fact, "call_id", None) == one.call_id
+                or (fact.turn_id == turn and fact.kind in _TURN)
             ]
             if not since and outcome == one.outcome:
                 raise Broken("stale news", f"{one}", tuple(self.facts))
@@ -407,12 +452,11 @@ class Conversation:
             self.fold()
             rng.choice([self.say, self.fate, self.instruct])(rng)
         if assembler is not None:
-            self._receive(assembler, fact)
+            self._receive(assembler)
 
-    def _receive(self, assembler: stream.Assembler, fact: f.RequestSent) -> None:
+    def _receive(self, assembler: stream.Assembler) -> None:
         self.seq += 1
-        assembler._about |= {"fact_id": f"{self.seq}", "seq": self.seq}  # noqa: SLF001 - its place is known now
-        reply = assembler.reading().facts[0]
+        reply: Any = replace(assembler.reading().facts[0], fact_id=f"{self.seq}", seq=self.seq)
         self.facts.append(reply)
         self.fold()
         if getattr(reply, "refused", False):
@@ -466,7 +510,9 @@ def _bytes(request: dict[str, Any]) -> str:
 
 def _difference(one: str, other: str) -> str:
     """Where two texts begin to differ."""
-    at = next((n for n, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
+    at = next(
+        (n for n, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other))
+    )
     return f"at {at}:\n  {one[max(0, at - 120) : at + 300]}\n  {other[max(0, at - 120) : at + 300]}"
 
 

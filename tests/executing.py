@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from normalizer.facts import Fact
 
 BACKENDS = ("asyncio", "trio")
-QUICK = Limits(interrupt=0.4, terminate=0.4, kill=2.0, pipes=0.4, tell=0.01)
+QUICK = Limits(interrupt=0.25, terminate=0.25, kill=2.0, pipes=0.3, tell=0.01)
 OVER = Turn("t1", status="cancelled", gated=True, marks=frozenset({"gated", "over"}))
 
 

@@ -6,7 +6,8 @@ import copy
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from hypothesis import HealthCheck, given, settings
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 import normalizer
@@ -25,23 +26,32 @@ REASONS = {"no_messages"}
 LAWS: dict[str, tuple[Callable[..., None], tuple[Any, ...], int]] = {}
 
 
-def law(*strategies: Any, examples: int) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """A property: the same examples every time here, and fifty times as many random ones in the soak."""
+def law(
+    *strategies: Any, examples: int, open_fault: str | None = None
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """A property: the same examples every time here, and fifty times as many random ones in the soak.
+
+    `open_fault` names the known fault for which it does not hold yet; the test fails once it does.
+    """
 
     def register(check: Callable[..., None]) -> Callable[..., None]:
         LAWS[check.__name__] = (check, strategies, examples)
-        return within(examples, derandomize=True)(given(*strategies)(check))
+        phases = tuple(phase for phase in Phase if open_fault is None or phase is Phase.generate)
+        held = within(examples, derandomize=True, phases=phases)(given(*strategies)(check))
+        return pytest.mark.xfail(strict=True, reason=open_fault)(held) if open_fault else held
 
     return register
 
 
-def within(examples: int, *, derandomize: bool) -> settings:
+def within(examples: int, *, derandomize: bool, phases: tuple[Phase, ...] = tuple(Phase)) -> settings:
+    """How a law is tried."""
     slow = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]
     database = None if derandomize else settings().database
     return settings(
         max_examples=examples,
         deadline=None,
         derandomize=derandomize,
+        phases=phases,
         suppress_health_check=slow,
         database=database,
     )

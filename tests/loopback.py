@@ -223,7 +223,11 @@ class Service:
         while first > 0 and spoken[first - 1][1] == "assistant":
             first -= 1
         turn = [block for _, _, block in spoken[first : last + 1]]
-        if last < 0 or wire.capability(request["model"]).prefix_bound or not any(block["type"] in _SEALS for block in turn):
+        if (
+            last < 0
+            or wire.capability(request["model"]).prefix_bound
+            or not any(block["type"] in _SEALS for block in turn)
+        ):
             return ""
         known = {_name(block) for block in turn} - {None}
         written = [
@@ -245,11 +249,16 @@ class Service:
 
     def _strange(self, request: Request) -> str:
         """Containers and results that are not those of this server."""
-        returned = {b["tool_use_id"]: b for _, reply in self.replies for b in reply if b["type"] in wire.SERVER_RESULTS}
+        returned = {
+            b["tool_use_id"]: b
+            for _, reply in self.replies
+            for b in reply
+            if b["type"] in wire.SERVER_RESULTS
+        }
         for pointer, _, block in flat(request):
-            if block["type"] in wire.SERVER_RESULTS and block["tool_use_id"] in returned:
-                if _essence(block) != _essence(returned[block["tool_use_id"]]):
-                    return f"{pointer}.content: Invalid `encrypted_content` in result block"
+            found = returned.get(block.get("tool_use_id")) if block["type"] in wire.SERVER_RESULTS else None
+            if found is not None and _essence(block) != _essence(found):
+                return f"{pointer}.content: Invalid `encrypted_content` in result block"
         for call_id in open_server_calls(request):
             wanted = self.containers.get(call_id)
             if wanted is not None and request.get("container") != wanted and _inner(request, call_id):
@@ -283,7 +292,9 @@ class Service:
         if reply.stop_reason == "max_tokens" and reply.cut is None and content and not _whole(content[-1]):
             content = content[:-1]
         self.replies.append((wire.family(request["model"]), content))
-        held = {b["id"] for b in content if b["type"] in wire.SERVER_CALLS} | open_server_calls(request).keys()
+        held = {b["id"] for b in content if b["type"] in wire.SERVER_CALLS} | open_server_calls(
+            request
+        ).keys()
         if reply.container:
             self.containers.update(dict.fromkeys(held, reply.container))
 
@@ -449,7 +460,7 @@ class _Handler(BaseHTTPRequestHandler):
     service: Service
     lock: threading.Lock
 
-    def do_POST(self) -> None:  # noqa: N802 - the name that the base class calls
+    def do_POST(self) -> None:
         """`POST /v1/messages`, whatever its query (the beta client adds one)."""
         body = json.loads(self.rfile.read(int(self.headers["content-length"])))
         if urlsplit(self.path).path != "/v1/messages":

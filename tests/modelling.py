@@ -4,7 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from loopback import Answer, Block, Refusal, Reply, call, open_server_calls, server_call, server_result, text, thinking
+from loopback import (
+    Answer,
+    Block,
+    Refusal,
+    Reply,
+    call,
+    open_server_calls,
+    server_call,
+    server_result,
+    text,
+    thinking,
+)
 
 if TYPE_CHECKING:
     from random import Random
@@ -58,7 +69,10 @@ class Talk:
 
     def _id(self, prefix: str) -> str:
         """An id of its own; now and then one that is used again and again."""
-        paused = self.request["messages"][-1]["role"] == "assistant" and "ids used again behind a pause" in self.off
+        paused = (
+            self.request["messages"][-1]["role"] == "assistant"
+            and "ids used again behind a pause" in self.off
+        )
         if prefix == "toolu_" and self.rng.random() < 0.15 and not paused:
             return f"call_{self.rng.randrange(2)}"
         return f"{prefix}{self.number}x{len(self.blocks)}"
@@ -100,7 +114,11 @@ class Talk:
             self.blocks.append(found)
             if rng.random() < 0.3:
                 self.blocks.append(server_result(found))
-        elif how < 0.62 and "code_execution" in self.offered and {"get_weather", "run_command"} & set(self._callable()):
+        elif (
+            how < 0.62
+            and "code_execution" in self.offered
+            and {"get_weather", "run_command"} & set(self._callable())
+        ):
             self.blocks.append(server_call(self._id("srvtoolu_"), "code_execution", {"code": "1"}))
             self._code_calls(self.blocks[-1]["id"])
         elif how < 0.70:
@@ -116,7 +134,7 @@ class Talk:
                 self._calls(clients)
             if self.blocks and self.blocks[-1]["type"] == "tool_use":
                 self.blocks[-1]["_json"] = rng.choice(["", '{"a', "{}"])
-        elif not self.blocks or self.blocks[-1]["type"] not in ("text",):
+        elif not self.blocks or self.blocks[-1]["type"] != "text":
             self.blocks.append(text(f"end {self.number}"))
 
     def _calls(self, names: list[str]) -> None:
@@ -146,7 +164,9 @@ class Talk:
         self.stop, self.container = "tool_use", f"container_{code}"
         for _ in range(self.rng.randrange(1, 3)):
             caller = {"type": _CALLER, "tool_id": code}
-            made = call(f"toolu_{self.number}y{len(self.blocks)}", self.rng.choice(names), {"m": 1}, caller=caller)
+            made = call(
+                f"toolu_{self.number}y{len(self.blocks)}", self.rng.choice(names), {"m": 1}, caller=caller
+            )
             self.blocks.append(made)
 
 

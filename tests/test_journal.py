@@ -9,19 +9,23 @@ import sys
 import threading
 from dataclasses import replace
 from datetime import UTC, datetime
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
+import anyio
 import psycopg
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from journaling import Child, done, ids, said
 from sqlalchemy import text
+from sqlalchemy.exc import DBAPIError
 
 from normalizer import journal_schema
 from normalizer.errors import JournalError
 from normalizer.facts import ReplyCut, StartPermitted, TurnOpened, dump
-from normalizer.journal import open_journal
+from normalizer.journal import open_async_journal, open_journal
+from normalizer.journal_engine import _meaning
 from normalizer.parts import Json, ToolCall
 from normalizer.reading import Fragment
 from normalizer.testing import facts as any_fact
@@ -97,6 +101,7 @@ def test_the_same_fact_twice_is_the_same_as_once(journal: Journal) -> None:
     assert ids(journal.facts("c")) == ["a", "b", "x", "y"]
     assert journal.append("c", list(first)) == first  # with the numbers that the journal gave
     assert journal.append("c", []) == ()
+    assert journal.append("d", first) == first  # where they are as new as their numbers say
 
 
 def test_the_same_id_in_another_conversation_is_another_fact(journal: Journal) -> None:
@@ -328,6 +333,44 @@ def test_a_lock_that_is_never_given_up_is_an_error(tmp_path: Path) -> None:
         assert journal.append("c", [said("b")])[0].seq == 2
 
 
+def test_a_file_locked_while_it_is_made_into_a_journal_is_an_error(tmp_path: Path) -> None:
+    other = sqlite3.connect(tmp_path / "journal.db", isolation_level=None)
+    other.execute("CREATE TABLE theirs (x)")
+    for lock in ("BEGIN EXCLUSIVE", "BEGIN; SELECT * FROM theirs"):
+        for statement in lock.split("; "):
+            other.execute(statement)
+        assert reason(lambda: open_journal(tmp_path / "journal.db", patience=0.05)) == "busy"
+        other.execute("ROLLBACK")
+    other.close()
+    with open_journal(tmp_path / "journal.db") as journal:  # beside the tables of somebody else
+        assert journal.append("c", [said("a", "1"), said("b")])[-1].seq == 2
+
+
+def test_a_place_that_cannot_be_durable_is_refused(tmp_path: Path) -> None:
+    url = f"sqlite:///file:{tmp_path}/journal.db?vfs=unix-dotfile&uri=true"  # without shared memory, so without WAL
+    assert reason(lambda: open_journal(url)) == "not_durable"
+
+
+def test_all_connections_in_use_is_an_error(journal: Journal) -> None:
+    database = journal._database
+    journal.append("c", [said("a")])
+    database._patience = 0.05
+    database._engine.dispose()
+    database._connect()
+    held = [database._ours().connect() for _ in range(15)]
+    assert reason(lambda: journal.facts("c")) == "busy"
+    for connection in held:
+        connection.close()
+    assert ids(journal.facts("c")) == ["a"]
+
+
+def test_a_connection_that_broke_without_a_word_is_unreachable() -> None:
+    silent = DBAPIError(
+        "", None, psycopg.OperationalError("the connection is lost"), connection_invalidated=True
+    )
+    assert _meaning(silent)[0] == "unreachable"
+
+
 def test_a_broken_connection_is_made_again() -> None:
     import postgres
 
@@ -347,6 +390,7 @@ def test_a_broken_connection_is_made_again() -> None:
         ("{folder}/text.db", "not_a_database"),
         ("mysql://localhost/x", "unknown_database"),
         ("nonsense://", "unknown_database"),
+        ("://x", "unknown_database"),
         (":memory:", "not_durable"),
         ("sqlite://", "not_durable"),
         ("postgresql://nobody@/none?host={folder}", "cannot_open"),
@@ -370,6 +414,15 @@ def test_reading_creates_nothing(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
+def test_the_live_side_is_loaded_when_it_is_asked_for(
+    journal: Journal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(
+        sys.modules, "normalizer.conversations", SimpleNamespace(Conversation=lambda *given: ("live", *given))
+    )
+    assert journal.conversation("c") == ("live", journal, "c")
+
+
 @pytest.mark.parametrize(("package", "extra"), [("sqlalchemy", "journal"), ("psycopg", "postgresql")])
 def test_a_missing_package_names_its_extra(monkeypatch: pytest.MonkeyPatch, package: str, extra: str) -> None:
     for name in [n for n in sys.modules if n.startswith("normalizer.journal_")]:
@@ -378,6 +431,8 @@ def test_a_missing_package_names_its_extra(monkeypatch: pytest.MonkeyPatch, pack
     with pytest.raises(JournalError, match=rf"transcript-normalizer\[{extra}\]") as caught:
         open_journal("postgresql://localhost/x")
     assert caught.value.reason == "missing_package"
+    with pytest.raises(JournalError, match=rf"transcript-normalizer\[{extra}\]"):
+        anyio.run(open_async_journal, "postgresql://localhost/x")
 
 
 def test_importing_the_library_loads_no_database() -> None:

@@ -94,7 +94,8 @@ def test_a_permit_with_a_name_can_be_asked_for_again(journal: Journal, turn: Tur
 
 
 def test_a_permit_never_takes_the_name_of_another_fact(journal: Journal, turn: TurnOpened) -> None:
-    assert refused(lambda: permit(journal, turn, fact_id="ask")) == (JournalError, "fact_id_reused")
+    for taken in ("ask", turn.fact_id):
+        assert refused(lambda: permit(journal, turn, fact_id=taken)) == (JournalError, "fact_id_reused")  # noqa: B023
     assert ids(journal.facts("c"))[1:] == ["ask", "reply"]
 
 
@@ -226,6 +227,12 @@ def test_one_turn_at_a_time(journal: Journal, turn: TurnOpened) -> None:
     journal.open_turn("c")
     assert [run.state for run in journal.runs("c")] == ["ended", "open"]
     assert {run.conversation for run in journal.runs()} == {"c", "another conversation"}
+
+
+def test_a_turn_asked_for_again_after_an_error_is_the_same_turn(tmp_path: Path) -> None:
+    with open_journal(tmp_path / "a.db", new_id=lambda: "same") as journal:
+        assert journal.open_turn("c") == journal.open_turn("c")
+        assert len(journal.facts("c")) == len(journal.runs("c")) == 1
 
 
 def test_a_run_names_its_process(journal: Journal, turn: TurnOpened) -> None:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 pytest_plugins = ("journal_fixtures",)
 WORKERS = 16
-SHARED = ("shared-1", "shared-2")  # every process wants these calls, and each its own
+SHARED = ("shared",)  # every process wants this call, and each its own
 
 
 @dataclass(frozen=True)

@@ -72,7 +72,7 @@ def answer(renderer: Renderer, call: Call, *, own: bool) -> Answer:
         fact = next((f for f in call.facts if f.fact_id == told.result), None) if told.result else None
         kind, text = told.outcome, told.text
         if text == "" or renderer.chain.chosen("told", call.key):
-            return Answer(kind, fact, text if text is not None else _told(renderer, call, kind))
+            return Answer(kind, fact, text) if text is not None else in_words(renderer, call)
     elif late is not None:
         call, kind, fact = before_news(call, late)
     else:
@@ -88,13 +88,16 @@ def answer(renderer: Renderer, call: Call, *, own: bool) -> Answer:
             found.after = fact.seq
     else:
         _noticed(renderer, call, found)
-    if found.item is None:
-        found.text = _told(renderer, call, kind)
-    return found
+        read = next((f.seq for f in call.facts if f.kind == "outcome_attested" and f.group is not None), None)
+        found.after = read if own else None
+    return found if found.item is not None else in_words(renderer, renderer.calls[call.key])
 
 
-def _told(renderer: Renderer, call: Call, kind: str) -> str:
-    return notices.told_as_text(call, kind, renderer.ids[call.key], renderer.options.notices)
+def in_words(renderer: Renderer, call: Call) -> Answer:
+    """What is known of a call that is told as text."""
+    kind = notices.told_kind(call, running=renderer.running)
+    text = notices.told_as_text(call, kind, renderer.ids[call.key], renderer.options.notices)
+    return Answer(kind, call.result if kind == "completed" else None, text)
 
 
 def before_news(call: Call, seq: int) -> tuple[Call, str, CallFact | None]:
@@ -151,6 +154,7 @@ def _recorded(renderer: Renderer, call: Call, fact: Any, found: Answer) -> None:
     form, wire_id = form_of(call), renderer.ids[call.key]
     raw = fact.raw.value if fact.raw is not None else None
     notes: list[Adjustment] = []
+    item: Item | None
     if isinstance(raw, dict) and raw.get("type") == wire.ANSWERS[form] and _usable(form, raw):
         item = keys.replay(raw, notes, fact.fact_id)
         name = "id" if form == "local_shell_call" and "call_id" not in item else "call_id"
@@ -203,7 +207,8 @@ def _ended(chunk: Any) -> bool:
     outcome = chunk.get("outcome") if isinstance(chunk, dict) else None
     if not isinstance(outcome, dict) or not all(isinstance(chunk.get(key), str) for key in ("stdout", "stderr")):
         return False
-    return outcome.get("type") == "timeout" or (outcome.get("type") == "exit" and isinstance(outcome.get("exit_code"), int))
+    exited = outcome.get("type") == "exit" and isinstance(outcome.get("exit_code"), int)
+    return exited or outcome.get("type") == "timeout"
 
 
 def _function(call: Call, fact: Any, notes: list[Adjustment]) -> Item:
@@ -222,10 +227,12 @@ def _output(call: Call, fact: Any, notes: list[Adjustment]) -> str | list[Item]:
             made.append(piece)
         elif part.kind == "opaque":
             made.append({"type": "input_text", "text": part.raw.text})
-            notes.append(_note("told_as_text", "a part of a result is sent as its JSON text", because, call, fact, None))
+            message = "a part of a result is sent as its JSON text"
+            notes.append(_note("told_as_text", message, because, call, fact, None))
         else:
             made.append(media.left_out(part))
-            notes.append(_note("media_moved", f"a {part.media} in a result has no form here", because, call, fact, part))
+            message = f"a {part.media} in a result has no form here"
+            notes.append(_note("media_moved", message, because, call, fact, part))
     return made or ""
 
 
@@ -289,7 +296,7 @@ _MAKERS: Final[dict[str, Callable[[Call, Any, list[Adjustment]], Item | None]]] 
 
 def _acknowledged(call: Call, item: Item) -> Item | None:
     """A screenshot with the safety checks that somebody approved; None if nobody did."""
-    raw = call.part.raw.value if call.part.raw is not None else {}
+    raw: Any = call.part.raw.value if call.part.raw is not None else {}
     pending = raw.get("pending_safety_checks") or []
     given = {check.get("id") for check in item.get("acknowledged_safety_checks") or () if isinstance(check, dict)}
     if all(check.get("id") in given for check in pending if isinstance(check, dict)):

@@ -44,7 +44,7 @@ def border(
         if named is None:
             continue
         end = slots[at + 1].start if at + 1 < len(slots) else len(entries)
-        out = Out()
+        out = Out(held=set(slots[at].flow.held))
         replies.render(renderer, Step(at, entry, entries[start + 1 : end], end, end == len(entries)), out)
         if out.told:
             notes.append(

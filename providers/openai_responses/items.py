@@ -1,8 +1,8 @@
-"""Items as the wire has them <-> parts: what a reader and an assembler make of one item, and how it is put together again.
+"""Items as the wire has them <-> parts: what a reader and an assembler make of one item, and how to undo it.
 
 An item becomes one part, with two exceptions. Each piece of a message is a part of its own: the first carries the
-item if it is a text (else an opaque part in front does), the others their piece of it. A hosted call that the server ended is a call and a result: the call's raw
-item lacks the result, the result holds it.
+item if it is a text (else an opaque part in front does), the others their piece of it. A hosted call that the server
+ended is a call and a result: the call's raw item lacks the result, the result holds it.
 """
 
 from __future__ import annotations
@@ -103,8 +103,8 @@ class Pairing:
                 self._waiting.append(call_id)
             return (ServerToolCall(call_id, "tool_search", _arguments(item), Json.of(item), found),)
         if found == "tool_search_output":
-            call_id = _word(item, "call_id") or (self._waiting.pop(0) if self._waiting else None)
-            return (ServerToolResult(call_id, Json.of(item)),)
+            named = _word(item, "call_id") or (self._waiting.pop(0) if self._waiting else None)
+            return (ServerToolResult(named, Json.of(item)),)
         if found == "shell_call_output":
             return (ServerToolResult(_word(item, "call_id"), Json.of(item)),)
         make = _MAKERS.get(found)
@@ -224,7 +224,8 @@ def whole(call: ServerToolCall, result: ServerToolResult | None) -> Item:
 
 
 def _program(item: Item) -> tuple[Part, ...]:
-    return (ServerToolCall(_word(item, "call_id"), "program", Json.of({"code": item.get("code")}), Json.of(item), "program"),)
+    code = Json.of({"code": item.get("code")})
+    return (ServerToolCall(_word(item, "call_id"), "program", code, Json.of(item), "program"),)
 
 
 def _program_output(item: Item) -> tuple[Part, ...]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from normalizer.parts import Json
@@ -10,6 +9,8 @@ from normalizer.projection import Adjustment
 from normalizer.providers.openai_responses import items, wire
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from normalizer.providers.openai_responses.items import Item
 
 

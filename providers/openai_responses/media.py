@@ -28,13 +28,13 @@ _NO_FORM: Final = "OAR-CONTENT-004"
 def piece(part: Any) -> tuple[Piece | None, str]:
     """A text, medium or opaque part as one part of this API; else None and the rule that keeps it out."""
     raw = part.raw.value if part.raw is not None else None
-    own = isinstance(raw, dict) and raw.get("type") in wire.INPUT_PARTS
+    own = raw if isinstance(raw, dict) and raw.get("type") in wire.INPUT_PARTS else None
     if part.kind == "text":
-        return (_known(raw) if own else {"type": "input_text", "text": part.text}), ""
+        return (_known(own) if own is not None else {"type": "input_text", "text": part.text}), ""
     if part.kind != "media":
-        return (_known(raw), "") if own else (None, "OAR-CONTENT-002")
-    if own:
-        return (_known(raw), "") if _has_source(raw) else (None, _NO_FORM)
+        return (_known(own), "") if own is not None else (None, "OAR-CONTENT-002")
+    if own is not None:
+        return (_known(own), "") if _has_source(own) else (None, _NO_FORM)
     if words := _words(part):
         return {"type": "input_text", "text": words}, ""
     return _MAKERS.get(part.media, _nothing)(part)

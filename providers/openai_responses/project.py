@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from normalizer.chains import Chain, chain_of, state
@@ -39,8 +39,8 @@ def project(transcript: Transcript, options: Options, previous: Projection | Non
     """The Responses request for these facts.
 
     With `stored` only what is newer than the newest stored response is in the input, and the request names it. Raises
-    OpenCalls where calls are pending and `open_calls` is `refuse`; CannotProject with the reason `no_messages` where there
-    is nothing to send, and `unknown_profile`.
+    OpenCalls where calls are pending and `open_calls` is `refuse`; CannotProject with the reason `no_messages` where
+    there is nothing to send, and `unknown_profile`.
     """
     if options.profile is not None and options.profile not in PROFILES:
         raise CannotProject(
@@ -58,8 +58,8 @@ def project(transcript: Transcript, options: Options, previous: Projection | Non
     )
     new_told = _new_told(transcript, kept, chain)
     ids, taken = _ids(transcript, chain, kept)
-    owners = _Owners.of(transcript.entries, kept.owners if kept is not None else None)
-    head = top.build(transcript, kept.top if kept is not None else None)
+    owners = _owners(transcript.entries, kept.owners if kept is not None else None)
+    head = top.build(transcript, chain.base, kept.top if kept is not None else None)
     renderer = Renderer(transcript, options, model, chain, ids, head, owners.first)
     reusable = kept is not None and kept.top is head and not chain.restarted
     before = kept.rendering if kept is not None and reusable else None
@@ -122,33 +122,27 @@ def _ids(transcript: Transcript, chain: Chain, kept: _Kept | None) -> tuple[dict
     return ids, taken
 
 
+@dataclass(slots=True)
 class _Owners:
-    """Which part of which reply has an item's id first. Entries are looked at once."""
+    """Which part of which reply has an item's id first. `upto` entries were looked at, `last` is the last of them."""
 
-    __slots__ = ("_last", "_upto", "first")
+    first: dict[str, tuple[str, int]] = field(default_factory=dict)
+    upto: int = 0
+    last: Entry | None = None
 
-    def __init__(self) -> None:
-        self.first: dict[str, tuple[str, int]] = {}
-        self._upto = 0
-        self._last: Entry | None = None
 
-    @classmethod
-    def of(cls, entries: tuple[Entry, ...], before: _Owners | None) -> _Owners:
-        """The owners in these entries; `before` are those of an earlier transcript."""
-        grown = before is not None and 0 < before._upto <= len(entries) and entries[before._upto - 1] is before._last
-        owners = before if before is not None and grown else cls()
-        for entry in entries[owners._upto :]:
-            if entry.kind == "reply":
-                owners._add(entry)
-        owners._upto, owners._last = len(entries), entries[-1] if entries else None
-        return owners
-
-    def _add(self, entry: Entry) -> None:
-        for number, part in enumerate(entry.parts):
+def _owners(entries: tuple[Entry, ...], before: _Owners | None) -> _Owners:
+    """The owners in these entries; `before` are those of an earlier transcript."""
+    grown = before is not None and 0 < before.upto <= len(entries) and entries[before.upto - 1] is before.last
+    found = _Owners(dict(before.first), before.upto) if before is not None and grown else _Owners()
+    for entry in entries[found.upto :]:
+        for number, part in enumerate(entry.parts if entry.kind == "reply" else ()):
             raw = part.raw.value if part.raw is not None else None
             item_id = raw.get("id") if isinstance(raw, dict) else None
             if isinstance(item_id, str):
-                self.first.setdefault(item_id, (entry.fact.fact_id, number))
+                found.first.setdefault(item_id, (entry.fact.fact_id, number))
+    found.upto, found.last = len(entries), entries[-1] if entries else None
+    return found
 
 
 def _request(
@@ -172,7 +166,7 @@ def _input(transcript: Transcript, rendering: Rendering[Flow], border: held.Bord
     items = rendering.messages[border.start :]
     said = [e for e in transcript.entries if e.kind not in ("instructions", "tools")]
     if len(said) == 1 and len(items) == 1 and said[0].kind == "user":
-        raw = said[0].fact.raw  # type: ignore[union-attr]
+        raw = said[0].fact.raw
         if raw is not None and raw.text == "null":
             return items[0]["content"]
     return items
@@ -181,7 +175,8 @@ def _input(transcript: Transcript, rendering: Rendering[Flow], border: held.Bord
 def _compare(chain: Chain, head: top.Top, rendering: Rendering[Flow], notes: list[Adjustment]) -> None:
     """Report where the bytes that were sent are not the beginning of this request."""
     if chain.restarted:
-        notes.append(Adjustment("prefix_changed", "the API refused the last request; the prefix begins anew", "refused"))
+        message = "the API refused the last request; the prefix begins anew"
+        notes.append(Adjustment("prefix_changed", message, "refused"))
         return
     if chain.base is None:
         return
@@ -208,10 +203,11 @@ def _sending(
     choices: list[Choice] = []
     for step in _unsent(rendering, chain):
         for key, kind, text, name in step.told:
-            if key not in chain.told:
+            known = chain.told.get(key)
+            if known is None or (known.text or "") != (text or ""):  # a call may have to be told in words later on
                 outcome, result, effects = state(transcript.calls[key], kind)
                 sent_name = head.names.get(name, name)
-                told.append(Told(key, outcome, ids[key], sent_name, result if text is None else None, text, effects))
+                told.append(Told(key, outcome, ids[key], sent_name, result, text, effects))
         news.extend(step.news)
         choices.extend(Choice(*choice) for choice in step.choices if (choice[0], choice[1]) not in chain.choices)
     count, blocks = rendering.digest(len(rendering.slots))
@@ -230,11 +226,12 @@ def _sending(
 
 
 def _unsent(rendering: Rendering[Flow], chain: Chain) -> list[Rendered[Flow]]:
-    """The steps that can hold something that the chain does not know: from the one where the last request ended."""
-    steps = [slot.rendered for slot in rendering.slots]
-    if chain.base is None:
-        return steps
-    rendering.digest(len(steps))
-    count = chain.base.digest.count
-    at = next((n for n in range(len(steps), -1, -1) if rendering.digests[n][0] < count), 0)
-    return steps[at:]
+    """The steps that can hold something that the chain does not know: from the one where the last request ended; all of
+    them where its items are not the beginning of these.
+    """
+    slots = rendering.slots
+    sent = chain.base.digest if chain.base is not None else None
+    if sent is not None and rendering.digest_at(sent.count) == sent.blocks:
+        rendering.digest(len(slots))
+        slots = slots[next((n for n in range(len(slots), -1, -1) if rendering.digests[n][0] < sent.count), 0) :]
+    return [slot.rendered for slot in slots]

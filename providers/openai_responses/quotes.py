@@ -11,8 +11,10 @@ if TYPE_CHECKING:
 
 # Keys whose words a reader can make something of; sealed fields, ids and types are none of them.
 _READABLE: Final = frozenset(
-    """text title url content stdout stderr cited_text source output outputs logs query error error_code snippet filename
-    results result message""".split()
+    {
+        "text", "title", "url", "content", "stdout", "stderr", "cited_text", "source", "output", "outputs", "logs",
+        "query", "error", "error_code", "snippet", "filename", "results", "result", "message",
+    }
 )  # fmt: skip
 
 

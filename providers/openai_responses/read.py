@@ -64,7 +64,7 @@ def _sniff_items(found: list[Any]) -> int:
 
 
 def read(value: Any, origin: Origin) -> Reading:
-    """Facts of a request, a response, a list of items, or stored items. The value belongs to the reader from then on."""
+    """Facts of a request, a response, a list of items, or stored items. The value is the reader's from then on."""
     cleaning.look(value)
     recorder = Recorder("import", provider=wire.PROVIDER, api=wire.API)
     if isinstance(value, list):
@@ -175,7 +175,7 @@ class _Reader:
             if not isinstance(item, dict):
                 self.recorder.finding("bad_line", "an item is no object", place)
                 self.recorder.leftover(place, "an item that is no object", item)
-            elif self._twice(item, place):
+            elif self._twice(item):
                 self.recorder.finding("duplicate_call", "the same item stands in the history twice", place)
                 self.recorder.leftover(place, "an item that stands in the history already", item)
             elif self._by_model(item):
@@ -187,7 +187,7 @@ class _Reader:
         if about and not self.recorder.step:
             self.recorder.reply(base, (), **self.about)
 
-    def _twice(self, item: Item, place: str) -> bool:
+    def _twice(self, item: Item) -> bool:
         """Whether the same item, with its id, came before."""
         found = item.get("id")
         if not isinstance(found, str) or items.kind(item) in ("item_reference", "local_shell_call_output"):

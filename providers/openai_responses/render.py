@@ -32,12 +32,14 @@ class Flow:
     """What a step hands to the next.
 
     `carry` are calls whose outputs were read further on: the `seq` of each output, and the call's key. `asks`: the last
-    item is the user's side's. `decided` are the server's questions that were answered.
+    item is the user's side's. `decided` are the server's questions that were answered, `held` the keys of its calls
+    whose result comes later, or may come.
     """
 
     carry: tuple[tuple[int, str], ...] = ()
     asks: bool = False
     decided: frozenset[str] = frozenset()
+    held: frozenset[str] = frozenset()
 
 
 FIRST: Final = Flow()
@@ -47,9 +49,10 @@ FIRST: Final = Flow()
 class Out:
     """A step while it is being made.
 
-    `items` are the reply's, `calls` those of the client in it, `answers` what is told of each, `told` those told as text,
-    `quotes` notes on another provider's server calls, `decisions` answers to the server's questions, `gone` the keys of server calls that are left out. `open_tail`: the server
-    goes on from here.
+    `items` are the reply's, `calls` the client's calls in it, `answers` what is told of each, `told` those in words,
+    `quotes` notes on another provider's server calls, `decisions` answers to the server's questions, `gone` the keys of
+    server calls that are left out, `held` of those whose result comes later. `open_tail`: a question of the server's
+    waits.
     """
 
     items: list[Item] = field(default_factory=list)
@@ -57,8 +60,9 @@ class Out:
     answers: dict[str, Answer] = field(default_factory=dict)
     told: list[tuple[Call, Answer]] = field(default_factory=list)
     quotes: list[str] = field(default_factory=list)
-    decisions: list[Item] = field(default_factory=list)
+    decisions: dict[str, Item] = field(default_factory=dict)
     gone: set[str] = field(default_factory=set)
+    held: set[str] = field(default_factory=set)
     notes: list[Adjustment] = field(default_factory=list)
     choices: list[tuple[str, str, str | None]] = field(default_factory=list)
     open_tail: bool = False
@@ -94,15 +98,16 @@ class Renderer:
         """Whether this part is the first with its item's id."""
         return self._owners.get(item_id, (fact_id, number)) == (fact_id, number)
 
-    def decision(self, key: str) -> Any:
-        """The host's fact that answers a question of the server's; the first one holds."""
+    def decision(self, key: str, step: Step) -> Any:
+        """The host's fact that answers a question of the server's before the next reply; the first one holds."""
         kept = self.transcript._kept  # noqa: SLF001 - facts about what is no call of the client's
         waiting = kept.waiting.get(key, ()) if kept is not None else ()
-        return next((fact for fact in waiting if fact.kind in ("approval_given", "approval_denied")), None)
+        found = next((fact for fact in waiting if fact.kind in ("approval_given", "approval_denied")), None)
+        return found if found is not None and (step.last or found.seq < self._next(step)) else None
 
-    def __call__(self, step: Step, flow: Flow, before: Rendering[Flow]) -> Rendered[Flow]:
+    def __call__(self, step: Step, flow: Flow, before: Rendering[Flow]) -> Rendered[Flow]:  # noqa: ARG002
         """The items of one step."""
-        out = Out()
+        out = Out(held=set(flow.held))
         if step.reply is not None:
             replies.render(self, step, out)
         rendered: Rendered[Flow] = Rendered(out.items, flow, out.notes, choices=out.choices)
@@ -119,8 +124,8 @@ class Renderer:
                 asks = True
             rendered.messages.append(item)
         rendered.asks = asks
-        rendered.open = out.open_tail or bool(side.carry)
-        rendered.flow = Flow(side.carry, asks, frozenset(decided) if len(decided) > len(flow.decided) else flow.decided)
+        rendered.open = out.open_tail or bool(side.carry) or bool(out.held)
+        rendered.flow = Flow(side.carry, asks, frozenset(decided), frozenset(out.held))
         if rendered.flow == flow:
             rendered.flow = flow
         return rendered
@@ -134,15 +139,16 @@ class Renderer:
         first = step.behind[0].fact.seq if step.behind else None
         for call in out.calls:
             after = out.answers[call.key].after
-            if after is None or (first is None and (step.last or after < self._next(step))) or (first and after < first):
+            border = first if first is not None else None if step.last else self._next(step)
+            if after is None or border is None or after < border:
                 front.append(call)
             else:
                 placed.append((after, call.key))
-        for call in self._in_order(front, out):
+        for call in self._in_order(front):
             side.output(call, out.answers[call.key])
         for call, found in out.told:
             side.told(call, found)
-        side.items.extend(out.decisions)
+        side.items.extend(out.decisions.values())
         side.items.extend({"role": "user", "content": text} for text in out.quotes)
         here: list[tuple[int, Any]] = [(_seq(item), item) for item in (*step.behind, *self._items(step))]
         limit = None if step.last else self._next(step)
@@ -157,9 +163,10 @@ class Renderer:
 
     def _next(self, step: Step) -> int:
         """The `seq` of the reply behind a step that is not the last."""
-        return self.entries[step.end].fact.seq
+        seq: int = self.entries[step.end].fact.seq
+        return seq
 
-    def _in_order(self, calls: list[Call], out: Out) -> list[Call]:
+    def _in_order(self, calls: list[Call]) -> list[Call]:
         """As they were sent; else as they were recorded, if all were; else in the order of the calls."""
         told = self.chain.told
         if len(calls) < 2:
@@ -192,7 +199,8 @@ class Renderer:
                 continue
             record = self.chain.told.get(key)
             wire_id = record.wire_id if record is not None and record.wire_id else self.ids[key]
-            left_open = record is not None and record.text == "" and all(news.call_id != key for news in self.chain.news)
+            again = any(news.call_id == key for news in self.chain.news)
+            left_open = record is not None and record.text == "" and not again
             if left_open and (call.outcome.kind == "pending" or not call.facts):
                 continue
             if left_open:
@@ -271,7 +279,8 @@ class _Side:
             self.rendered.news.append(replace(item, after=self.step.after))
             self.rendered.adjustments.append(
                 Adjustment(
-                    "late_news", f"call {item.call_id!r} was told otherwise before; what is known now is told at the end",
+                    "late_news",
+                    f"call {item.call_id!r} was told otherwise before; what is known now is told at the end",
                     item.outcome, item.call_id, (item.result,) if item.result else (), item.text or None,
                 )
             )  # fmt: skip
@@ -333,25 +342,28 @@ class _Side:
         stored = renderer.options.stored
         if part.type in wire.OUTPUTS:
             if stored is False:
-                self._note("dropped_orphan", "an output whose call is not on record", "OAR-PAIR-002", entry, part.raw.text)
+                self._leave_out("dropped_orphan", "an output whose call is not on record", "OAR-PAIR-002", entry)
                 return
         elif part.type == "mcp_approval_response":
             asked = raw.get("approval_request_id")
             call = renderer.server_calls.get(asked)
             if call is not None and (asked in self.out.gone or call.part.form != "mcp_approval_request"):
-                self._note("dropped_server_tool", "its request is left out", "OAR-MCP-001", entry, part.raw.text)
+                self._leave_out("dropped_server_tool", "its request is left out", "OAR-MCP-001", entry)
                 return
             if call is None and not stored:
-                self._note("dropped_orphan", "an approval whose request is not on record", "OAR-MCP-001", entry, part.raw.text)
+                self._leave_out("dropped_orphan", "an approval whose request is not on record", "OAR-MCP-001", entry)
                 return
         elif part.type == "compaction_trigger":
             if not self.step.last or entry is not self.step.behind[-1]:
-                self._note("dropped_fragment", "items stand behind the trigger", "OAR-STRUCT-013", entry, part.raw.text)
+                self._leave_out("dropped_fragment", "items stand behind the trigger", "OAR-STRUCT-013", entry)
                 return
         elif part.type in wire.FOREIGN or part.type not in wire.ITEMS or not _sound(part.type, raw):
-            self._note("dropped_fragment", f"a {part.type!r} is no item that can go back", "OAR-STRUCT-005", entry, part.raw.text)
+            self._leave_out("dropped_fragment", f"a {part.type!r} cannot go back", "OAR-STRUCT-005", entry)
             return
         self.items.append(keys.replay(raw, self.rendered.adjustments, entry.fact.fact_id))
+
+    def _leave_out(self, kind: Any, message: str, because: str, entry: Entry) -> None:
+        self._note(kind, message, because, entry, entry.parts[0].raw.text)  # type: ignore[union-attr]
 
     def _note(self, kind: Any, message: str, because: str, entry: Entry, content: str | None) -> None:
         self.rendered.adjustments.append(Adjustment(kind, message, because, None, (entry.fact.fact_id,), content))

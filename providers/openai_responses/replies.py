@@ -26,15 +26,14 @@ _ITEM: Final = frozenset({"server_tool_call", "server_tool_result", "reasoning",
 
 
 class Piece:
-    """What becomes one item: its first part and the parts behind it, its key if it is a call, its item unless left out."""
+    """What becomes one item: its first part, its key if it is a call, and its item unless it is left out."""
 
-    __slots__ = ("fragment", "item", "key", "number", "part", "parts")
+    __slots__ = ("item", "key", "number", "part")
 
-    def __init__(self, number: int, part: Any, key: str | None, parts: tuple[Any, ...] = ()) -> None:
+    def __init__(self, number: int, part: Any, key: str | None) -> None:
         self.number = number
         self.part = part
         self.key = key
-        self.parts = parts
         self.item: Item | None = None
 
 
@@ -47,7 +46,7 @@ def render(renderer: Renderer, step: Step, out: Out) -> None:
     if not own and getattr(fact, "stop_reason", None) == "refusal":
         _refused(renderer, entry, out)
         return
-    pieces = _pieces(renderer, entry, out)
+    pieces = _pieces(entry, out)
     void = _void(pieces) if not own else -1
     for piece in pieces:
         kind = piece.part.kind
@@ -71,6 +70,10 @@ def render(renderer: Renderer, step: Step, out: Out) -> None:
     for piece in pieces:
         _unique(renderer, entry, piece, out)
     thinking.units(renderer, entry, pieces, out)
+    if server_calls.inner_calls(renderer, entry, pieces, out):
+        thinking.units(renderer, entry, pieces, out)
+    if len(out.told) > 1:
+        out.told.sort(key=lambda found: entry.calls.index(found[0].key))
     for piece in pieces:
         if piece.item is not None:
             out.items.append(piece.item)
@@ -78,7 +81,7 @@ def render(renderer: Renderer, step: Step, out: Out) -> None:
                 out.calls.append(renderer.calls[piece.key or ""])
 
 
-def _pieces(renderer: Renderer, entry: Entry, out: Out) -> list[Piece]:
+def _pieces(entry: Entry, out: Out) -> list[Piece]:
     """The parts, those of one message together, with the keys of calls."""
     found: list[Piece] = []
     keys_of = iter(entry.calls)
@@ -95,7 +98,7 @@ def _pieces(renderer: Renderer, entry: Entry, out: Out) -> list[Piece]:
             behind -= 1
         else:
             behind = items.pieces_behind(part) if _is_message(part) else 0
-            found.append(Piece(number, part, None, tuple(entry.parts[number + 1 : number + 1 + behind])))
+            found.append(Piece(number, part, None))
     return found
 
 
@@ -129,7 +132,7 @@ def _opaque(renderer: Renderer, entry: Entry, piece: Piece, out: Out, *, own: bo
         drop(entry, piece, out, "dropped_fragment", f"a block of type {part.type!r} is no item of this API",
              "OAR-STRUCT-005")  # fmt: skip
     elif part.type == "item_reference" and renderer.options.stored is False:
-        drop(entry, piece, out, "dropped_fragment", "nothing is stored that the reference could point to", "OAR-STATE-006")
+        drop(entry, piece, out, "dropped_fragment", "nothing is stored that it could point to", "OAR-STATE-006")
     elif part.type == "compaction" and renderer.options.account == "other":
         drop(entry, piece, out, "foreign_signature", "a compaction is bound to the account that it was made in",
              "OAR-REASON-006")  # fmt: skip
@@ -164,7 +167,7 @@ def _call_item(renderer: Renderer, entry: Entry, piece: Piece, out: Out, *, own:
     name = renderer.head.names.get(part.name, part.name)
     if wire_id != part.id and not (form == "tool_search_call" and part.id is None):
         note(entry, out, "renamed_id", f"the id {part.id!r} of call {call.key!r} is sent as {wire_id!r}",
-             "OAR-PAIR-004" if part.id and wire.CALL_ID.fullmatch(part.id) else "OAR-ID-004", call.key, None)  # fmt: skip
+             "OAR-PAIR-004" if part.id and wire.CALL_ID.fullmatch(part.id) else "OAR-ID-004", call.key)  # fmt: skip
     raw = part.raw.value if part.raw is not None else None
     if isinstance(raw, dict) and raw.get("type") == form:
         item = keys.replay(raw, out.notes, entry.fact.fact_id)
@@ -183,7 +186,8 @@ def _call_item(renderer: Renderer, entry: Entry, piece: Piece, out: Out, *, own:
     if form == "custom_tool_call":
         held = part.arguments.value if part.arguments.valid else None
         text = held.get("input") if isinstance(held, dict) else None
-        return {"type": form, "call_id": wire_id, "name": name, "input": text if isinstance(text, str) else part.arguments.text}
+        given = text if isinstance(text, str) else part.arguments.text
+        return {"type": form, "call_id": wire_id, "name": name, "input": given}
     made = {"type": "function_call", "call_id": wire_id, "name": name, "arguments": _arguments(part, own=own)}
     return {**made, "status": "completed"} if _looks_cut(part) else made
 
@@ -200,13 +204,14 @@ def _arguments(part: ToolCall, *, own: bool) -> str:
 
 
 def tell(
-    renderer: Renderer, entry: Entry, piece: Piece, out: Out, found: answers.Answer, message: str, because: str | None = None
-) -> None:
+    renderer: Renderer, entry: Entry, piece: Piece, out: Out, found: answers.Answer, message: str,
+    because: str | None = None,
+) -> None:  # fmt: skip
     """Leave a call out; what is known of it is told in words behind the reply."""
     call = renderer.calls[piece.key or ""]
     out.answers.pop(call.key, None)
     if found.text is None or found.item is not None or found.open:
-        found = answers.Answer(found.kind, found.fact, answers._told(renderer, call, found.kind))  # noqa: SLF001
+        found = answers.in_words(renderer, call)
     piece.item = None
     out.told.append((call, found))
     out.notes.append(
@@ -260,20 +265,26 @@ def _unique(renderer: Renderer, entry: Entry, piece: Piece, out: Out) -> None:
         else:
             drop(entry, piece, out, "merged", f"the id {item_id!r} stands in the history already", "OAR-ID-006")
     else:
-        note(entry, out, "trimmed", f"the id {item_id!r} stands in the history already", "OAR-ID-006", piece.key, item_id)
+        message = f"the id {item_id!r} stands in the history already"
+        note(entry, out, "trimmed", message, "OAR-ID-006", piece.key, item_id)
         piece.item = keys.without_id(item)
 
 
 def drop(entry: Entry, piece: Piece, out: Out, kind: Any, message: str, because: str) -> None:
-    """Leave a piece out, and say so."""
+    """Leave a piece out, and say so. A call of the server's that was sent so stays out."""
     raw = getattr(piece.part, "raw", None)
     content = raw.text if raw is not None else getattr(piece.part, "text", None)
     piece.item = None
+    if piece.part.kind == "server_tool_call" and piece.key is not None:
+        out.choices.append((server_calls.CHOICE, piece.key, None))
+        out.gone.add(piece.key)
+        out.held.discard(piece.key)
+        out.decisions.pop(piece.key, None)
     note(entry, out, kind, message, because, piece.key or getattr(piece.part, "call_id", None), content)
 
 
 def note(
-    entry: Entry, out: Out, kind: Any, message: str, because: str, call_id: str | None, content: str | None
+    entry: Entry, out: Out, kind: Any, message: str, because: str, call_id: str | None, content: str | None = None
 ) -> None:
     """Report a difference about a reply."""
     out.notes.append(Adjustment(kind, message, because, call_id, (entry.fact.fact_id,), content))

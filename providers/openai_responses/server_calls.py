@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from normalizer.notices import read_back
 from normalizer.providers.openai_responses import items, keys, replies, wire
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ CHOICE: Final = "server_call"
 
 
 def choose(renderer: Renderer, step: Step, entry: Entry, piece: Piece, out: Out, *, own: bool) -> None:
-    """Give a server's call or result its item, or leave it out."""
+    """Give a server's call or result its item, or leave it out. `out.held` are kept calls whose result comes later."""
     if piece.part.kind == "server_tool_result":
         _result(renderer, entry, piece, out, own=own)
         return
@@ -31,12 +32,10 @@ def choose(renderer: Renderer, step: Step, entry: Entry, piece: Piece, out: Out,
             why = "it lacks what its type demands", "OAR-STRUCT-008"
         elif call.result is None and call.part.form == "mcp_approval_request":
             _ask(renderer, step, call, out)
-        elif call.result is None:
-            out.open_tail = True
+        elif call.part.form not in wire.HOSTED:
+            out.held.add(call.key)
     if why is not None:
         replies.drop(entry, piece, out, "dropped_server_tool", *why)
-        out.choices.append((CHOICE, call.key, None))
-        out.gone.add(call.key)
 
 
 def _inside(call: ServerCall) -> Any:
@@ -59,7 +58,7 @@ def _verdict(renderer: Renderer, step: Step, call: ServerCall, *, own: bool) -> 
             return None
         return "nobody decided, and the conversation has moved on", "OAR-MCP-004"
     if call.result is None:
-        if form == "program" and not _moved_on(step) and not _cut(step):
+        if form == "program" and not _cut(step) and _goes_on(renderer, step, call):
             return None
         return f"the server left it {raw.get('status') or 'open'}: its result is not known", "OAR-HOST-002"
     if form == "image_generation_call" and renderer.options.stored is False and not whole(call).get("result"):
@@ -77,8 +76,48 @@ def _moved_on(step: Step) -> bool:
     return not step.last or any(e.kind in ("user", "summary", "steering") and not _control(e) for e in step.behind)
 
 
+def _goes_on(renderer: Renderer, step: Step, call: ServerCall) -> bool:
+    """Whether nothing but outputs, and replies with calls of the program, came behind a program."""
+    for entry in (*step.behind, *renderer.entries[step.end :]):
+        if entry.kind in ("user", "summary", "steering") and not _control(entry):
+            return False
+        if entry.kind == "reply" and not any(caller(part) == call.part.id for part in entry.parts):
+            return False
+    return True
+
+
+def caller(part: Any) -> str | None:
+    """The program that made a call of ours, if one did."""
+    raw = part.raw.value if part.kind == "tool_call" and part.raw is not None else None
+    held = raw.get("caller") if isinstance(raw, dict) else None
+    return str(held.get("caller_id")) if isinstance(held, dict) and held.get("type") == "program" else None
+
+
+def inner_calls(renderer: Renderer, entry: Entry, pieces: list[Piece], out: Out) -> bool:
+    """Calls that a program made go where the program goes. Whether any had to."""
+    kept = {p.part.id for p in pieces if p.item is not None and p.part.kind == "server_tool_call"}
+    kept |= {renderer.server_calls[key].part.id for key in out.held if key in renderer.server_calls}
+    gone = False
+    for piece in pieces:
+        program = caller(piece.part)
+        if piece.item is None or program is None or program in kept:
+            continue
+        if renderer.options.stored is True and program not in renderer.server_calls:
+            continue  # the server holds the program
+        call = renderer.calls[piece.key or ""]
+        message = "the program that made it is left out"
+        replies.tell(renderer, entry, piece, out, out.answers[call.key], message, "OAR-PROG-002")
+        gone = True
+    return gone
+
+
 def _control(entry: Entry) -> bool:
-    return bool(entry.parts) and all(p.kind == "opaque" and p.type in wire.OUTPUTS for p in entry.parts)
+    """Whether an entry is no new word: an output whose call the server holds, or what we told of a call in words."""
+    return bool(entry.parts) and all(
+        (p.kind == "opaque" and (p.type in wire.OUTPUTS or p.type == "mcp_approval_response"))
+        or (p.kind == "text" and (found := read_back(p.text, None)) is not None and found.form != "notice")
+        for p in entry.parts
+    )
 
 
 def _cut(step: Step) -> bool:
@@ -92,10 +131,13 @@ def _result(renderer: Renderer, entry: Entry, piece: Piece, out: Out, *, own: bo
         replies.drop(entry, piece, out, "dropped_orphan", "a server's result without its call", "OAR-PROG-003")
     elif call.part.form in wire.HOSTED and own:
         piece.item = None
-    elif call.key in out.gone or renderer.chain.chosen(CHOICE, call.key) or not own:
+    elif call.key not in out.held or not own:
         replies.drop(entry, piece, out, "dropped_server_tool", "its call is left out", "OAR-PROG-003")
     else:
         piece.item = keys.replay(piece.part.raw.value, out.notes, entry.fact.fact_id)
+        out.held.discard(call.key)
+        if not keys.complete(piece.item):
+            replies.drop(entry, piece, out, "dropped_server_tool", "it lacks what its type demands", "OAR-STRUCT-008")
 
 
 # ---------------------------------------------------------------- approvals
@@ -103,21 +145,19 @@ def _result(renderer: Renderer, entry: Entry, piece: Piece, out: Out, *, own: bo
 
 def _decided(renderer: Renderer, step: Step, key: str) -> bool:
     """Whether somebody answered the server's question: in what was read, or as a fact of the host's."""
-    return _recorded(step, key) or bool(renderer.decision(key))
+    return _recorded(step, key) or renderer.decision(key, step) is not None
 
 
 def _recorded(step: Step, key: str) -> bool:
-    return any(
-        part.kind == "opaque" and part.type == "mcp_approval_response" and part.raw.value.get("approval_request_id") == key
-        for entry in step.behind for part in entry.parts
-    )  # fmt: skip
+    given = [part for entry in step.behind for part in entry.parts if part.kind == "opaque"]
+    return any(p.type == "mcp_approval_response" and p.raw.value.get("approval_request_id") == key for p in given)
 
 
 def _ask(renderer: Renderer, step: Step, call: ServerCall, out: Out) -> None:
     """The decision of a person or policy behind its request; without one the request waits."""
     if _recorded(step, call.key):
         return
-    fact: Any = renderer.decision(call.key)
+    fact: Any = renderer.decision(call.key, step)
     if fact is None:
         out.open_tail = True
         return
@@ -126,4 +166,4 @@ def _ask(renderer: Renderer, step: Step, call: ServerCall, out: Out) -> None:
     }  # fmt: skip
     if getattr(fact, "reason", None):
         item["reason"] = fact.reason
-    out.decisions.append(item)
+    out.decisions[call.key] = item

@@ -226,7 +226,7 @@ class Assembler:
                 number += 1
                 facts.append(self._reply(chapter, number, seq))
             else:
-                facts.append(self._steering_fact(*chapter, seq))  # type: ignore[arg-type]
+                facts.append(self._steering_fact(*chapter, seq))
         replies = [fact for fact in facts if isinstance(fact, ModelReplied | ReplyCut)]
         return Reading(
             format=wire.API,
@@ -261,7 +261,8 @@ class Assembler:
         return ReplyCut(error=response.error, refused=response.refused, **about)
 
     def _steering_fact(self, what: str, steering_id: str, given: Any, seq: int) -> Fact:
-        about = self._about | {"seq": seq, "steering_id": steering_id, "fact_id": f"{self._fact_id}/{steering_id}/{what}"}
+        fact_id = f"{self._fact_id}/{steering_id}/{what}"
+        about = self._about | {"seq": seq, "steering_id": steering_id, "fact_id": fact_id}
         if what == "queued":
             return SteeringQueued(parts=_steering_parts(given), **about)
         if what == "applied":

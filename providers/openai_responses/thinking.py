@@ -1,7 +1,7 @@
 """Which reasoning goes back: verbatim or not at all, only to who can read it, and never without what it led to.
 
-Sources: https://developers.openai.com/api/docs/guides/reasoning, .../preserved-reasoning, and the threads that the rules
-OAR-REASON name.
+Sources: https://developers.openai.com/api/docs/guides/reasoning, .../preserved-reasoning, and the threads that the
+rules OAR-REASON name.
 """
 
 from __future__ import annotations
@@ -34,7 +34,8 @@ def choose(renderer: Renderer, entry: Entry, piece: Piece, out: Out, *, own: boo
         return
     item: Item = keys.replay(raw, out.notes, entry.fact.fact_id)  # type: ignore[arg-type]
     summary = item.get("summary")
-    kept = [p for p in summary if isinstance(p, dict) and p.get("type") == "summary_text"] if isinstance(summary, list) else []
+    given = summary if isinstance(summary, list) else []
+    kept = [part for part in given if isinstance(part, dict) and part.get("type") == "summary_text"]
     piece.item = item if kept == summary else {**item, "summary": kept}
 
 
@@ -62,7 +63,7 @@ def _unreadable(renderer: Renderer, entry: Entry, raw: Any) -> tuple[Any, str, s
         return ("dropped_reasoning", "the item is damaged", "OAR-REASON-006") if damaged else None
     if not isinstance(named, str) or not keys.fits("reasoning", named):
         return "dropped_reasoning", "it has neither id nor ciphertext", "OAR-REASON-016"
-    beside = entry.fact.raw.value if entry.fact.raw is not None else None  # type: ignore[union-attr]
+    beside = entry.fact.raw.value if entry.fact.raw is not None else None
     if renderer.options.stored is False or (isinstance(beside, dict) and beside.get("store") is False):
         return "dropped_reasoning", "nothing is stored, and it has no ciphertext", "OAR-REASON-005"
     return None
@@ -103,14 +104,11 @@ def _without_reasoning(renderer: Renderer, entry: Entry, piece: Piece, out: Out)
     kind = items.kind(item)
     if piece.part.kind == "tool_call" and kind in wire.NEEDS_ID:
         call = renderer.calls[piece.key or ""]
-        replies.tell(renderer, entry, piece, out, out.answers[call.key], "its reasoning is left out, and it needs its id",
-                     "OAR-REASON-002")  # fmt: skip
+        message = "its reasoning is left out, and it needs its id"
+        replies.tell(renderer, entry, piece, out, out.answers[call.key], message, "OAR-REASON-002")
     elif kind in wire.NEEDS_ID or kind == "item_reference":
         replies.drop(entry, piece, out, "dropped_server_tool", "its reasoning is left out, and it needs its id",
                      "OAR-REASON-004")  # fmt: skip
-        if piece.part.kind == "server_tool_call" and piece.key is not None:
-            out.choices.append(("server_call", piece.key, None))
-            out.gone.add(piece.key)
     else:
         piece.item = keys.without_id(item)
         replies.note(entry, out, "trimmed", f"the id {item['id']!r} goes with its reasoning", "OAR-REASON-002",

@@ -17,19 +17,22 @@ from normalizer.projection import Adjustment
 from normalizer.providers.openai_responses import keys, media, wire
 
 if TYPE_CHECKING:
+    from normalizer.facts import RequestSent
     from normalizer.parts import Tool
     from normalizer.transcript import Entry, Transcript
 
 Item = dict[str, Any]
 
 _OPEN_SCHEMA: Final = {"type": "object", "properties": {}}
+_NO_TOOLS: Final = canonical.digest(canonical.tools_bytes({}))
 
 
 @dataclass(slots=True)
 class Top:
     """`instructions` and `tools` as sent. `later` holds, by `fact_id`, the item for what came later.
 
-    `names` maps tool names to those on the wire, where they differ.
+    `names` maps tool names to those on the wire, where they differ. `said` is the `seq` of the first words,
+    `bare` says that a request without tools was sent.
     """
 
     instructions: str | None = None
@@ -38,16 +41,20 @@ class Top:
     names: dict[str, str] = field(default_factory=dict)
     adjustments: list[Adjustment] = field(default_factory=list)
     heads: tuple[Entry, ...] = ()
+    said: int | None = None
+    bare: bool = False
     used: frozenset[str] = frozenset()
     calls: int = 0
     instructions_digest: str = ""
     tools_digest: str = ""
 
 
-def build(transcript: Transcript, before: Top | None) -> Top:
-    """The top of the request; `before`, if nothing that it depends on has changed."""
+def build(transcript: Transcript, base: RequestSent | None, before: Top | None) -> Top:
+    """The top of the request; `before`, if nothing that it depends on has changed. `base` is what was sent last."""
+    bare = base is not None and base.digest.tools == _NO_TOOLS
     heads, calls = transcript.heads, len(transcript.calls)
-    if before is not None and len(before.heads) == len(heads) and all(
+    said = next((e.fact.seq for e in transcript.entries if e.kind not in ("instructions", "tools")), None)
+    if before is not None and (before.said, before.bare) == (said, bare) and len(before.heads) == len(heads) and all(
         old is new for old, new in zip(before.heads, heads, strict=True)
     ):
         if before.calls == calls:
@@ -57,8 +64,7 @@ def build(transcript: Transcript, before: Top | None) -> Top:
             before.calls = calls
             return before
     used = dict.fromkeys(call.part.name for call in transcript.calls.values())
-    top = Top(heads=heads, used=frozenset(used), calls=calls)
-    said = next((e.fact.seq for e in transcript.entries if e.kind not in ("instructions", "tools")), None)
+    top = Top(heads=heads, said=said, bare=bare, used=frozenset(used), calls=calls)
     _instructions(top, [e for e in heads if e.kind == "instructions"], said)
     _tools(top, [e for e in heads if e.kind == "tools"], said)
     for name in used:
@@ -81,7 +87,7 @@ def _instructions(top: Top, entries: list[Entry], said: int | None) -> None:
                 top.later[fact.fact_id] = item
         elif entry.parts:
             text = _text(top, entry)
-            top.instructions = text if text else None
+            top.instructions = text or None
 
 
 def _message(top: Top, entry: Entry) -> Item | None:
@@ -100,8 +106,7 @@ def _message(top: Top, entry: Entry) -> Item | None:
 def envelope(fact: Any) -> Item | None:
     """The keys of a message of this API, in their order, where the parts do not say all of it."""
     frame = fact.raw.value if fact.raw is not None else None
-    own = isinstance(frame, dict) and frame.get("role") in wire.ROLES and frame.get("content", 0) is None
-    if not own:
+    if not isinstance(frame, dict) or frame.get("role") not in wire.ROLES or frame.get("content", 0) is not None:
         return None
     return {key: value for key, value in frame.items() if value is not None or key == "content"}
 
@@ -127,8 +132,8 @@ def _text(top: Top, entry: Entry) -> str:
 
 def _tools(top: Top, entries: list[Entry], said: int | None) -> None:
     """The declared tools, and items for those that came later."""
-    first = [e for e in entries if (said is None or e.fact.seq < said) and e.fact.raw is None][-1:]  # type: ignore[union-attr]
-    if not first and entries and entries[0].fact.raw is None:  # type: ignore[union-attr]
+    first = [e for e in entries if (said is None or e.fact.seq < said) and e.fact.raw is None][-1:]
+    if not first and not top.bare and entries and entries[0].fact.raw is None:
         first = entries[:1]
     later = [e for e in entries if not first or e.fact.seq > first[0].fact.seq]
     tools = _declared(top, first[0]) if first else []
@@ -138,8 +143,8 @@ def _tools(top: Top, entries: list[Entry], said: int | None) -> None:
             tools = _declared(top, later[-1])
         else:
             top.later.update(changes)
-    declared = bool(first and first[0].fact.tools == ())  # type: ignore[union-attr]
-    top.tools = tools or ([] if declared and first[0].fact.api == wire.API else None)  # type: ignore[union-attr]
+    declared = bool(first and first[0].fact.tools == ())
+    top.tools = tools or ([] if declared and first[0].fact.api == wire.API else None)
 
 
 def _declared(top: Top, entry: Entry) -> list[Any]:

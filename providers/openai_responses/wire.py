@@ -33,7 +33,7 @@ class Item:
 
 
 def _item(required: str, optional: str = "", nullable: str = "", prefix: str | None = None) -> Item:
-    return Item(*(frozenset(words.split()) for words in (required, optional, nullable)), prefix)
+    return Item(frozenset(required.split()), frozenset(optional.split()), frozenset(nullable.split()), prefix)
 
 
 # What the SDK demands of reasoning and assistant messages beyond this, the API does not: an id beside ciphertext,

@@ -6,7 +6,7 @@ which the rules judge.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from normalizer.providers.openai_responses.rules import (
     content,
@@ -21,7 +21,9 @@ from normalizer.providers.openai_responses.rules import (
     streams,
     structure,
 )
-from normalizer.rules import Rulebook
+
+if TYPE_CHECKING:
+    from normalizer.rules import Rulebook
 
 RULES: Final[Rulebook] = (
     *structure.RULES,

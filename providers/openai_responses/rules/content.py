@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from normalizer.providers.openai_responses import wire
 from normalizer.providers.openai_responses.rules import view
 from normalizer.rules import Context, Request, Rule, Rulebook, Violation
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 _INPUT: Final = "SDK types/responses/response_input_content_param.py"
 _NOT_ASSISTANT: Final = ("user", "system", "developer")
@@ -153,7 +155,9 @@ RULES: Final[Rulebook] = (
         " https://github.com/jeremychone/rust-genai/issues/119",
         "Supported values are: 'output_text' and 'refusal'.", foreign_assistant_part,
     ),
-    Rule("OAR-CONTENT-002", "foreign-input-part", "reject", _INPUT, "Invalid value: 'output_text'.", foreign_input_part),
+    Rule(
+        "OAR-CONTENT-002", "foreign-input-part", "reject", _INPUT, "Invalid value: 'output_text'.", foreign_input_part
+    ),
     Rule("OAR-CONTENT-003", "chat-part", "reject", _INPUT, "Invalid value: 'text'.", chat_part),
     Rule(
         "OAR-CONTENT-004", "picture-without-source", "reject", "SDK types/responses/response_input_image_param.py",

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from normalizer.providers.openai_responses import wire
 from normalizer.providers.openai_responses.rules import view
 from normalizer.rules import Context, Request, Rule, Rulebook, Violation
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 _ITEMS: Final = "SDK types/responses/response_input_item_param.py"
 _RUNNER: Final = "SDK lib/responses_tool_runner.py"

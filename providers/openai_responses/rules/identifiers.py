@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from normalizer.providers.openai_responses import wire
 from normalizer.providers.openai_responses.rules import view
 from normalizer.rules import Context, Request, Rule, Rulebook, Violation
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 _OPENAPI: Final = "OpenAPI description in openai/openai-python (api_reference/openapi.transformed.yml)"
 
@@ -101,7 +103,7 @@ def output_names_item(request: Request, context: Context) -> Iterator[Violation]
     ## Repair
     Use the recorded `call_id`.
     """
-    by_item = {view.text(item.get("id")): view.call_id(item) for _, item in view.calls(request)}
+    by_item = {item["id"]: view.call_id(item) for _, item in view.calls(request) if view.text(item.get("id"))}
     known = set(by_item.values())
     for at, item in view.outputs(request):
         found = view.text(item.get("call_id"))
@@ -120,9 +122,9 @@ def bad_tool_name(request: Request, context: Context) -> Iterator[Violation]:
             yield Violation(f"{at}/name", f"the name {item['name']!r} is not allowed")
     for number, tool in enumerate(view.listed(request.get("tools"))):
         found: Any = view.mapped(tool).get("name")
-        if view.mapped(tool).get("type") == "function" and isinstance(found, str):
-            if not wire.TOOL_NAME.fullmatch(found):
-                yield Violation(f"/tools/{number}/name", f"the name {found!r} is not allowed")
+        named = view.mapped(tool).get("type") == "function" and isinstance(found, str)
+        if named and not wire.TOOL_NAME.fullmatch(found):
+            yield Violation(f"/tools/{number}/name", f"the name {found!r} is not allowed")
 
 
 def half_mapped_id(request: Request, context: Context) -> Iterator[Violation]:

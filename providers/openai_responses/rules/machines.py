@@ -6,11 +6,13 @@ Their outputs have no place for words of ours, so some outcomes have no truthful
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from normalizer.providers.openai_responses.rules import pairing, view
 from normalizer.rules import Context, Request, Rule, Rulebook, Violation
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 _ITEMS: Final = "SDK types/responses/response_input_item_param.py"
 _RUNNER: Final = "SDK lib/responses_tool_runner.py"

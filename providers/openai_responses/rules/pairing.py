@@ -5,12 +5,14 @@ Calls and outputs pair by `call_id` over the whole list, and over what the serve
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from normalizer.providers.openai_responses import wire
 from normalizer.providers.openai_responses.rules import view
 from normalizer.rules import Context, Request, Rule, Rulebook, Violation
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 _RUNNER: Final = "SDK lib/responses_tool_runner.py"
 _ITEMS: Final = "SDK types/responses/response_input_item_param.py"
@@ -248,7 +250,8 @@ def custom_status(request: Request, context: Context) -> Iterator[Violation]:
 RULES: Final[Rulebook] = (
     Rule(
         "OAR-PAIR-001", "unanswered-function-call", "reject",
-        f"https://github.com/openai/codex/issues/620; https://github.com/router-for-me/CLIProxyAPI/issues/2368; {_RUNNER}",
+        "https://github.com/openai/codex/issues/620; https://github.com/router-for-me/CLIProxyAPI/issues/2368;"
+        f" {_RUNNER}",
         _NO_OUTPUT, unanswered_function_call,
     ),
     Rule(

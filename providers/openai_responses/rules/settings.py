@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from normalizer.providers.openai_responses import wire
 from normalizer.providers.openai_responses.rules import view
 from normalizer.rules import Context, Request, Rule, Rulebook, Violation
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 _OPENAPI: Final = "OpenAPI description in openai/openai-python (api_reference/openapi.transformed.yml)"
 _MIGRATE: Final = "https://developers.openai.com/api/docs/guides/migrate-to-responses"
@@ -31,9 +33,9 @@ def unknown_choice(request: Request, context: Context) -> Iterator[Violation]:
     """
     choice = view.mapped(request.get("tool_choice"))
     name = choice.get("name")
-    if choice.get("type") in _NAMED and isinstance(name, str):
-        if name not in {tool.get("name") for tool in (*_tools(request), *_added(request))}:
-            yield Violation("/tool_choice/name", f"no tool is called {name!r}")
+    named = choice.get("type") in _NAMED and isinstance(name, str)
+    if named and name not in {tool.get("name") for tool in (*_tools(request), *_added(request))}:
+        yield Violation("/tool_choice/name", f"no tool is called {name!r}")
 
 
 def nested_tool(request: Request, context: Context) -> Iterator[Violation]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from normalizer.providers.openai_responses import wire
 from normalizer.providers.openai_responses.rules import view
 from normalizer.rules import Context, Request, Rule, Rulebook, Violation
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 _CREATE: Final = "SDK types/responses/response_create_params.py"
 _SOCKET: Final = "https://developers.openai.com/api/docs/guides/websocket-mode"
@@ -64,9 +66,9 @@ def call_left_open(request: Request, context: Context) -> Iterator[Violation]:
     answered = {view.call_id(item) for item in before if view.kind(item) in wire.OUTPUTS}
     answered |= {view.call_id(item) for _, item in view.outputs(request)}
     for item in before:
-        if view.kind(item) in wire.ANSWERS and not view.served(item) and item.get("async") is not True:
-            if view.call_id(item) not in answered:
-                yield Violation("/input", f"call {view.call_id(item)!r} has no output")
+        waits = view.kind(item) in wire.ANSWERS and not view.served(item) and item.get("async") is not True
+        if waits and view.call_id(item) not in answered:
+            yield Violation("/input", f"call {view.call_id(item)!r} has no output")
 
 
 def unreadable_parent(request: Request, context: Context) -> Iterator[Violation]:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any, Final
+import itertools
+from typing import TYPE_CHECKING, Any, Final
 
 from normalizer.providers.openai_responses import wire
 from normalizer.providers.openai_responses.rules import view
 from normalizer.rules import Context, Request, Rule, Rulebook, Violation
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 _HELPER: Final = "SDK lib/streaming/responses/_responses.py"
 _EVENTS: Final = "SDK types/responses/response_stream_event.py"
@@ -90,7 +93,7 @@ def not_in_order(request: Request, context: Context) -> Iterator[Violation]:
     order = view.listed(context.get("order"))
     there = [(at, view.text(item.get("id"))) for at, item in view.items(request)]
     ranks = [(at, order.index(found)) for at, found in there if found in order]
-    for (_, before), (at, rank) in zip(ranks, ranks[1:], strict=False):
+    for (_, before), (at, rank) in itertools.pairwise(ranks):
         if rank < before:
             yield Violation(at, "it came before the item in front of it")
 
@@ -140,9 +143,10 @@ def preview_as_result(request: Request, context: Context) -> Iterator[Violation]
     Use the result of the finished item.
     """
     previews = view.mapped(context.get("partial_images"))
-    done = {item.get("id"): item.get("result") for item in view.listed(context.get("done_items"))}
+    finished = [item for item in view.listed(context.get("done_items")) if isinstance(item, dict)]
+    done = {view.text(item.get("id")): item.get("result") for item in finished}
     for at, item in view.of_kind(request, "image_generation_call"):
-        found = item.get("id")
+        found = view.text(item.get("id"))
         if item.get("result") in view.listed(previews.get(found)) and done.get(found) != item.get("result"):
             yield Violation(f"{at}/result", "this is a preview")
 

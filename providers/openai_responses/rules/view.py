@@ -6,11 +6,14 @@ Pointers are JSON pointers. Nothing here is shared with the projection, which th
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from normalizer.providers.openai_responses import wire
-from normalizer.rules import Context, Request
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from normalizer.rules import Context, Request
 
 Item: TypeAlias = dict[str, Any]
 Placed: TypeAlias = tuple[str, Item]
