@@ -6,7 +6,7 @@ refused is no base: the chain begins again behind it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
@@ -21,29 +21,34 @@ State: TypeAlias = tuple[str, str | None, str | None]
 class Chain:
     """Everything that was sent to one target so far. `states` is the newest told state of each call.
 
-    `barred` is the `seq` before which no reasoning goes back, since a request with it was refused.
-    `restarted` says that the newest request was refused, so that the prefix begins anew.
+    `aside` are calls that were told in words only. `barred` is the `seq` up to which no reasoning goes back, since a
+    request with it was refused. `restarted` says that the newest request was refused, so that the prefix begins anew.
     """
 
     base: RequestSent | None = None
     told: dict[str, Told] = field(default_factory=dict)
     states: dict[str, State] = field(default_factory=dict)
     news: tuple[News, ...] = ()
+    aside: frozenset[str] = frozenset()
     choices: dict[tuple[str, str], str | None] = field(default_factory=dict)
     sent: dict[str, RequestSent] = field(default_factory=dict)
     barred: int = -1
     restarted: bool = False
     seen: int = 0
+    refusals: int = 0
 
     def chosen(self, what: str, subject: str) -> bool:
         """Whether this was chosen when something was sent, so that it stays so."""
         return (what, subject) in self.choices
 
     def _copy(self) -> Chain:
-        return Chain(
-            self.base, dict(self.told), dict(self.states), self.news, dict(self.choices), dict(self.sent),
-            self.barred, self.restarted, self.seen,
-        )  # fmt: skip
+        return replace(
+            self,
+            told=dict(self.told),
+            states=dict(self.states),
+            choices=dict(self.choices),
+            sent=dict(self.sent),
+        )
 
     def _add(self, sent: RequestSent) -> None:
         self.sent[sent.fact_id] = sent
@@ -54,55 +59,43 @@ class Chain:
             self.states[told.call_id] = (told.outcome, told.result, told.effects)
         for news in sent.news:
             self.states[news.call_id] = (news.outcome, news.result, news.effects)
+            if news.call_id not in self.told:
+                self.aside |= {news.call_id}
         self.news = (*self.news, *sent.news)
         for choice in sent.choices:
             self.choices[choice.what, choice.subject] = choice.detail
 
     def _restart(self, refused: RequestSent, error: str | None) -> None:
         """The API refused it: nothing is frozen any more."""
-        barred = self.barred
         if error is not None and ("thinking" in error or "signature" in error):
-            barred = max(barred, refused.through)
-        sent, seen = self.sent, self.seen
-        self.__init__(sent=sent, barred=barred, restarted=True, seen=seen)  # type: ignore[misc]
+            self.barred = max(self.barred, refused.through)
+        self.base, self.news, self.aside, self.restarted = None, (), frozenset(), True
+        self.told, self.states, self.choices = {}, {}, {}
 
 
 def chain_of(
-    transcript: Transcript, target: str, model: str | None, profile: str | None, account: str | None,
+    transcript: Transcript,
+    target: str,
+    model: str | None,
+    profile: str | None,
+    account: str | None,
     before: Chain | None = None,
-) -> Chain:  # fmt: skip
+) -> Chain:
     """The chain of a target in this transcript; `before` is that of an earlier transcript of the same lineage."""
-    requests = transcript.requests
-    refused = {
-        entry.fact.answers: entry.fact.error
-        for entry in transcript.entries[-2:] if before is not None
-        if entry.fact.kind == "reply_cut" and entry.fact.refused
-    } if before is not None else refusals(transcript)  # fmt: skip
-    if (
-        before is not None
-        and before.seen == len(requests)
-        and not (before.base is not None and before.base.fact_id in refused)
-    ):
+    requests, refused = transcript.requests, transcript.refusals
+    if before is not None and (before.refusals != len(refused) or before.seen > len(requests)):
+        before = None
+    if before is not None and before.seen == len(requests):
         return before
     chain = before._copy() if before is not None else Chain()  # noqa: SLF001
-    if before is not None and chain.base is not None and chain.base.fact_id in refused:
-        chain._restart(chain.base, refused[chain.base.fact_id])  # noqa: SLF001
     for sent in requests[chain.seen :]:
         if (sent.target, sent.model, sent.profile, sent.account) == (target, model, profile, account):
             chain._add(sent)  # noqa: SLF001
             if sent.fact_id in refused:
                 chain._restart(sent, refused[sent.fact_id])  # noqa: SLF001
     chain.seen = len(requests)
+    chain.refusals = len(refused)
     return chain
-
-
-def refusals(transcript: Transcript) -> dict[str | None, str | None]:
-    """The requests that the API refused, with its error."""
-    return {
-        entry.fact.answers: entry.fact.error
-        for entry in transcript.entries
-        if entry.fact.kind == "reply_cut" and entry.fact.refused
-    }
 
 
 def state(call: Call, kind: str) -> State:

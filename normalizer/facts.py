@@ -197,13 +197,13 @@ class Told:
 
 @dataclass(frozen=True, slots=True)
 class News:
-    """Late news as it was sent: behind the reply `after` (a `fact_id`, None: before the first), ordered by `seq`."""
+    """News of a call, late or told in words only, as it was sent: behind the reply `after` (a `fact_id`, None: before the first), ordered by `seq`."""
 
     call_id: str
     outcome: str
     text: str
-    after: str | None
     seq: int
+    after: str | None = None
     result: str | None = None
     effects: str | None = None
 

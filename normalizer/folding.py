@@ -174,6 +174,8 @@ class _Folding:
     def reply(self, fact: Any) -> None:
         if fact.answers and fact.answers not in self.kept.through:
             self.kept.unanswered.add(fact.answers)
+        if fact.kind == "reply_cut" and fact.refused and fact.answers:
+            self.kept.refused[fact.answers] = fact.error
         keys = tuple(
             [self._part(fact, n, part) for n, part in enumerate(fact.parts) if part.kind in _WITH_KEY]
         )
@@ -241,10 +243,13 @@ class _Folding:
                     key,
                 )
         self.server_calls[key] = ServerCall(key, part, fact.fact_id, NOT_RECORDED)
-        self.kept.open_server[part.id or key] = key
+        if not _void(fact):
+            self.kept.open_server[part.id or key] = key
         return key
 
     def _server_result(self, fact: Any, part: ServerToolResult) -> str | None:
+        if _void(fact):
+            return None  # a refused reply is no history: what it brought answers nothing
         key = self.kept.open_server.pop(part.call_id or "", None)
         if key is None:
             self._note(
@@ -410,6 +415,7 @@ class _Folding:
             conflicts=found,
             findings=findings,
             requests=tuple(self.requests),
+            refusals=kept.refused,
             steering=tuple(
                 k for k, q in sorted(kept.queued.items()) if q is not None and q.kind == "steering_queued"
             ),
@@ -419,6 +425,11 @@ class _Folding:
 
 def _seq_of(kept: Kept, note: Finding) -> int:
     return kept.facts[kept.index[note.facts[0]]].seq
+
+
+def _void(fact: Any) -> bool:
+    """Whether a reply ended in a refusal, so that nothing in it counts."""
+    return getattr(fact, "stop_reason", None) == "refusal"
 
 
 def _parses(part: ToolCall) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from normalizer.transcript import Turn, TurnStatus
 
@@ -12,6 +12,13 @@ if TYPE_CHECKING:
     from normalizer.facts import CallFact, Fact, Rewound, Summarised, TurnFact
     from normalizer.outcomes import Conflict
     from normalizer.reading import Finding
+
+
+# what is small beside the history, and copied from one fold to the next
+_COPIED: Final = (
+    "repeats", "through", "turn_facts", "undecided", "waiting", "conflicts", "queued", "open_server", "unanswered",
+    "refused", "pending", "cut", "notes",
+)  # fmt: skip
 
 
 class Kept:
@@ -28,6 +35,7 @@ class Kept:
         "open_server",
         "pending",
         "queued",
+        "refused",
         "repeats",
         "size",
         "through",
@@ -54,6 +62,7 @@ class Kept:
         self.queued: dict[str, Any] = {}
         self.open_server: dict[str, str] = {}
         self.unanswered: set[str] = set()
+        self.refused: dict[str, str | None] = {}
         self.pending: dict[str, None] = {}
         self.cut: list[Summarised | Rewound] = []
         self.notes: list[Finding] = []
@@ -69,8 +78,7 @@ class Kept:
             self.touched if len(self.touched) == self.touched_to else self.touched[: self.touched_to]
         )
         new.touched_to = self.touched_to
-        for name in ("repeats", "through", "turn_facts", "undecided", "waiting", "conflicts", "queued", "open_server",
-                     "unanswered", "pending", "cut", "notes"):  # fmt: skip
+        for name in _COPIED:
             setattr(new, name, getattr(self, name).copy())
         return new
 

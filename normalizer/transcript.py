@@ -228,7 +228,7 @@ class Transcript:
     `entries` are what the conversation is now: what a summary or a rewind put away is no entry, but stays in `facts`.
     `heads` are those entries that hold instructions or tools. `calls` and `server_calls` are by key.
     `requests` are what was sent, in order; `steering` is queued and not applied. `pending` are the keys of
-    calls that have no outcome yet.
+    calls that have no outcome yet, `refusals` the requests that the API refused, with its error.
     """
 
     turns: Mapping[str, Turn] = field(default_factory=dict)
@@ -240,6 +240,7 @@ class Transcript:
     conflicts: tuple[Conflict, ...] = ()
     findings: tuple[Finding, ...] = ()
     requests: tuple[RequestSent, ...] = ()
+    refusals: Mapping[str, str | None] = field(default_factory=dict)
     steering: tuple[str, ...] = ()
     _kept: Any = field(default=None, repr=False)
 

@@ -6,6 +6,7 @@ import os
 import pickle
 import signal
 import struct
+import tempfile
 import traceback
 from typing import TYPE_CHECKING, Any
 
@@ -44,22 +45,22 @@ def ids(facts: tuple[Fact, ...]) -> list[str]:
 
 
 class Child:
-    """A process forked from this one. `work` gets a function that sends a value to this process, durably written
-    before it returns; an exception of it is a value too."""
+    """A process forked from this one. `work` gets a function that keeps a value for this process.
+
+    The value is in a file before the function returns, so it outlives a kill, and nobody waits for a reader. An
+    exception of `work` is told as well.
+    """
 
     def __init__(self, work: Callable[[Callable[[Any], None]], None]) -> None:
-        self.reading, writing = os.pipe()
+        self._file = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115 - read, and closed, in `sent`
         self.pid = os.fork()
         if self.pid == 0:
-            os.close(self.reading)
-            self._run(work, writing)
-        os.close(writing)
+            self._run(work)
 
-    @staticmethod
-    def _run(work: Callable[[Callable[[Any], None]], None], writing: int) -> None:
+    def _run(self, work: Callable[[Callable[[Any], None]], None]) -> None:
         def send(value: Any) -> None:
             data = pickle.dumps(value)
-            os.write(writing, struct.pack("I", len(data)) + data)
+            self._file.write(struct.pack("I", len(data)) + data)
 
         code = 1
         try:
@@ -76,9 +77,10 @@ class Child:
 
     def sent(self) -> list[Any]:
         """Everything that it sent, once it is gone. A value that it was killed in is none."""
-        with os.fdopen(self.reading, "rb") as pipe:
-            data = pipe.read()
         os.waitpid(self.pid, 0)
+        with self._file as file:
+            file.seek(0)
+            data = file.read()
         found, at = [], 0
         while at + 4 <= len(data):
             (size,) = struct.unpack_from("I", data, at)

@@ -83,7 +83,8 @@ def main() -> None:
     for line in sys.stdin:
         message = json.loads(line)
         method, request_id, params = message.get("method"), message.get("id"), message.get("params") or {}
-        print(line, end="", file=sys.stderr, flush=True)
+        sys.stderr.write(line)
+        sys.stderr.flush()
         if method == "initialize":
             info = {"protocolVersion": "2025-06-18", "capabilities": {"tools": {}}}
             say({"id": request_id, "result": {**info, "serverInfo": {"name": "scripted", "version": "1"}}})

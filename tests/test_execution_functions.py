@@ -217,8 +217,6 @@ def test_the_callers_cancellation(asynchronous: bool, backend: str) -> None:
     unit = (
         FunctionCall(anyio.sleep, {"delay": 60})
         if asynchronous
-        else FunctionCall(time.sleep, {}, patience=0.1)
-        if False
         else FunctionCall(lambda: time.sleep(0.6), patience=0.1)
     )
 

@@ -222,7 +222,8 @@ def test_a_descendant_in_its_own_session_is_stopped(environment: str, backend: s
         command(
             CHILD
             + f"p = subprocess.Popen([sys.executable, '-c', {inner!r}], start_new_session=True, env={environment})\n"
-            "time.sleep(.3); print(p.pid); print('ready'); time.sleep(300)"
+            "time.sleep(.3); print(p.pid); print('ready'); time.sleep(300)",
+            terminate=0,
         ),
         backend,
         stop_at="ready",
@@ -541,6 +542,25 @@ def test_where_reporting_fails_the_command_is_seen_to_its_end_and_the_error_rais
         anyio.run(unit.run, Permit(call_id="c1"), report, None, backend=backend)
     assert recorder.kinds[-1] == "call_completed"
     assert recorder.facts[-1].content == "a\nb\n"
+
+
+@pytest.mark.parametrize("broken", [1, 2])
+def test_ctrl_c_in_a_task_of_the_unit_winds_up_and_goes_on(broken: int, backend: str) -> None:
+    """On trio it may hit any task; here it hits the telling of output, and then even the stop."""
+    recorder, hits = Recorder(), []
+
+    def look(_: object) -> None:
+        if len(hits) < broken:
+            hits.append(1)
+            raise KeyboardInterrupt
+
+    recorder.on_fact = look
+    unit = LocalCommand(python(_STAYS), limits=QUICK)
+    with pytest.raises(KeyboardInterrupt):
+        anyio.run(unit.run, Permit(call_id="c1"), recorder, backend=backend)
+    assert gone([int(recorder.output.split()[1])])
+    if backend == "trio" and broken == 1:
+        assert recorder.kinds[-1] == "call_terminated"
 
 
 def test_marks_are_nested() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given
@@ -27,7 +27,9 @@ from normalizer.facts import (
 )
 from normalizer.folding import fold
 from normalizer.parts import Json, ToolCall
-from normalizer.transcript import Call
+
+if TYPE_CHECKING:
+    from normalizer.transcript import Call
 
 KEYED = {"operation_id": "op_1", "idempotency_key": "key_1"}
 PLAIN = {"operation_id": "op_1"}

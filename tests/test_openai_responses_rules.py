@@ -139,4 +139,4 @@ def test_judging_is_linear() -> None:
         return time.perf_counter() - started
 
     cost(50)
-    assert cost(4000) < 40 * max(cost(400), 0.002)
+    assert min(cost(4000) for _ in range(3)) < 40 * max(min(cost(400) for _ in range(3)), 0.002)

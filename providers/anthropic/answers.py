@@ -131,8 +131,8 @@ def _answer(
     told = renderer.chain.told.get(call.key)
     late = next((f.seq for f in call.facts if f.kind == "outcome_attested" and f.late), None)
     if told is not None:
-        fact = next((f for f in call.facts if f.fact_id == told.result), None) if told.result else None
         kind, text = told.outcome, told.text
+        fact = next((f for f in call.facts if f.fact_id == told.result), None) if text is None else None
     elif late is not None:
         call, kind, fact, text = *_before(call, late), None
     else:

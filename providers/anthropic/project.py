@@ -212,9 +212,7 @@ def _sending(
             if key not in known:
                 call = transcript.calls[key]
                 outcome, result, effects = state(call, kind)
-                told.append(
-                    Told(key, outcome, ids[key], name, result if text is None else None, text, effects)
-                )
+                told.append(Told(key, outcome, ids[key], name, result, text, effects))
         news.extend(step.news)
         choices.extend(
             Choice(*choice) for choice in step.choices if (choice[0], choice[1]) not in chain.choices
@@ -237,8 +235,7 @@ def _sending(
 def _unsent(rendering: Rendering[Flow], chain: Chain) -> list[Any]:
     """The steps that can hold something that the chain does not know: from the one where the last request ended."""
     slots = rendering.slots
-    if chain.base is not None:
-        rendering.digest(len(slots))
+    if chain.base is not None and rendering.digest_at(chain.base.digest.count) == chain.base.digest.blocks:
         count = chain.base.digest.count
         slots = slots[next((n for n in range(len(slots), -1, -1) if rendering.digests[n][0] < count), 0) :]
     return [slot.rendered for slot in slots]

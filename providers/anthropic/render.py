@@ -41,6 +41,9 @@ class Flow:
     betas: frozenset[str] = frozenset()
     marks: int = 0
     container: str | None = None
+    after_result: bool = False
+    system: tuple[Entry, ...] = ()
+    aside: tuple[str, ...] = ()
 
 
 @dataclass(slots=True)
@@ -103,7 +106,7 @@ class Renderer:
 
     def __call__(self, step: Step, flow: Flow, before: Rendering[Flow]) -> Rendered[Flow]:
         """The messages of one step."""
-        if self.usual and not step.last and flow.started and not flow.held and not flow.waiting:
+        if self.usual and not step.last and flow.started and not (flow.held or flow.waiting or flow.system):
             messages, told = self._usual(step)
             if messages is not None:
                 return Rendered(
@@ -120,25 +123,37 @@ class Renderer:
             if out.blocks and not flow.started and not self._may_stand_first(out):
                 self._drop_beginning(step, out)
         messages = []
-        after_user = flow.after_user
+        after_user, after_result, system = flow.after_user, flow.after_result, flow.system
         if out.blocks:
+            if system and (after_user or after_result):
+                self._speak(system, messages, out)
+                system = ()
             content: Any = out.blocks
             if out.string and len(out.blocks) == 1 and len(out.blocks[0]) == 2:
                 content = out.blocks[0]["text"]
             messages.append({"role": "assistant", "content": content})
-            after_user = False
+            after_user, after_result = False, _ends_in_server_result(messages[-1])
         rendered: Rendered[Flow] = Rendered(messages, flow, out.notes, [], [], out.choices)
         had = len(messages)
-        waiting = self._user_side(step, flow, out, rendered)
+        waiting, late, aside = self._user_side(step, flow, out, rendered)
         if len(messages) > had:
-            after_user = True
+            after_user, after_result = True, False
+        system = (*system, *late) if late else system
+        if step.last and system and (after_user or after_result):
+            self._speak(system, messages, out)
+            system = ()
         rendered.open = bool(out.held)
         rendered.asks = out.open_tail or (after_user and (len(messages) > had or flow.after_user))
+        if step.index == 0 and step.reply is None and self.first_user() >= len(self.entries):
+            rendered.asks = False  # nothing but news: nobody has asked anything
         if step.last and step.reply is not None and not rendered.asks:
             rendered.asks = self._prefill(step, messages, rendered)
         found = sum(marks.count(m["content"]) for m in messages) if _has_marks(messages) else 0
         betas = flow.betas | out.betas if not out.betas <= flow.betas else flow.betas
-        rendered.flow = _flow(flow, messages, after_user, out, waiting, betas, found)
+        rendered.flow = _flow(
+            flow, messages, out, waiting, betas, found,
+            after_user=after_user, after_result=after_result, system=system, aside=aside,
+        )  # fmt: skip
         return rendered
 
     def _usual(self, step: Step) -> tuple[list[dict[str, Any]] | None, list[Any]]:
@@ -254,7 +269,9 @@ class Renderer:
         fact = step.reply.fact if step.reply is not None else None
         if not self.row.prefill or not messages or getattr(fact, "stop_reason", None) is not None:
             return False
-        message = messages[-1]
+        message = self._without_thoughts(step, messages, rendered)
+        if message is None:
+            return False
         content = message["content"]
         text = content if isinstance(content, str) else content[-1].get("text") if content else None
         if isinstance(text, str) and text != text.rstrip():
@@ -272,27 +289,58 @@ class Renderer:
             rendered.choices.append(("trimmed", step.after or "", None))
         return fact is not None and fact.kind == "model_replied"
 
+    def _without_thoughts(
+        self, step: Step, messages: list[dict[str, Any]], rendered: Rendered[Flow]
+    ) -> dict[str, Any] | None:
+        """The beginning of a reply without its reasoning, which such a beginning may not hold; None if nothing is left."""
+        content = messages[-1]["content"]
+        if isinstance(content, str) or not any(b.get("type") in wire.THINKING for b in content):
+            return messages[-1]
+        kept = [block for block in content if block.get("type") not in wire.THINKING]
+        gone = [block for block in content if block.get("type") in wire.THINKING]
+        rendered.adjustments.append(
+            Adjustment(
+                "dropped_reasoning",
+                "the beginning of a reply may not hold reasoning",
+                "ANT-THK-006",
+                facts=(step.after or "",),
+                content=replies.text_of(gone),
+            )
+        )
+        messages.pop()
+        if kept:
+            messages.append({"role": "assistant", "content": kept})
+        return messages[-1] if kept else None
+
     # ------------------------------------------------------------ the user's side
 
-    def _user_side(self, step: Step, flow: Flow, out: Out, rendered: Rendered[Flow]) -> tuple[Any, ...]:
-        """Put the user's side of a step behind its reply; returns what waits for a later place."""
+    def _user_side(
+        self, step: Step, flow: Flow, out: Out, rendered: Rendered[Flow]
+    ) -> tuple[tuple[Any, ...], tuple[Entry, ...], tuple[str, ...]]:
+        """Put the user's side of a step behind its reply.
+
+        Returns what waits for a later place, what a system message says, and void calls that the last step will tell.
+        """
         side = answers.Side(rendered.messages)
         if out.calls:
             answers.results(self, out, side, rendered, step.behind)
         if (
             len(step.behind) == 1
             and step.behind[0].kind == "user"
-            and not (flow.waiting or out.told_aside or step.last or out.held or side.later)
+            and not (flow.waiting or flow.aside or out.told_aside or step.last or out.held or side.later)
             and step.after not in self.news_by_step
         ):
             self._entry(step.behind[0], side, out)
             side.close()
-            return ()
-        items = self._items(step, flow)
+            return (), (), ()
+        aside = (*flow.aside, *(call.key for call in out.told_aside))
+        items = self._items(step, flow, aside)
+        if step.last or self.chain.base is None:
+            aside = ()
         if out.held:
             self._withhold(step, items, rendered)
             side.close()
-            return tuple(items)
+            return tuple(items), (), aside
         system: list[Any] = []
         for item in items:
             if isinstance(item, News):
@@ -303,16 +351,16 @@ class Renderer:
                 self._entry(item, side, out)
         for text in side.later:
             side.add([text], None)
-        for call in out.told_aside:
-            self._tell_aside(call, side, rendered)
         side.close()
-        return self._system(system, flow, rendered, out)
+        return (), tuple(e for e in system if e.fact.fact_id in self.head.later), aside
 
-    def _items(self, step: Step, flow: Flow) -> list[Any]:
+    def _items(self, step: Step, flow: Flow, aside: tuple[str, ...]) -> list[Any]:
         """Everything but results, in order: what waited, entries and news by `seq`."""
         items: list[Any] = [*step.behind, *self.news_by_step.get(step.after, ())]
         if step.last and self.chain.base is not None:
             items.extend(self._fresh_news(step))
+        if aside and (step.last or self.chain.base is None):
+            items.extend(self._aside(step, aside))
         if len(items) > len(step.behind):
             items.sort(key=_seq)
         return [*flow.waiting, *items]
@@ -322,7 +370,7 @@ class Renderer:
         found = []
         for key, told in self.chain.states.items():
             call = self.calls.get(key)
-            if call is None or told[0] == "void":
+            if call is None:
                 continue
             if len(call.facts) == 1 and told[0] == "completed" and told[1] == call.facts[0].fact_id:
                 continue
@@ -330,19 +378,40 @@ class Renderer:
             now = state(call, kind)
             if now != told and not (told[1] and now[1]):
                 wire_id = self.chain.told[key].wire_id if key in self.chain.told else self.ids[key]
-                text = notices.late_news(call, kind, wire_id or self.ids[key], self.options.notices)
-                seq = call.facts[-1].seq if call.facts else 0
-                found.append(News(key, now[0], text, step.after, seq, now[1], now[2]))
+                tell = notices.told_as_text if key in self.chain.aside else notices.late_news
+                text = tell(call, kind, wire_id or self.ids[key], self.options.notices)
+                found.append(News(key, now[0], text, self._news_seq(call), step.after, now[1], now[2]))
+        return found
+
+    def _news_seq(self, call: Call) -> int:
+        """Where news of a call stands: at its newest fact, and never before what was sent."""
+        sent = self.chain.base.through if self.chain.base is not None else 0
+        return max(call.facts[-1].seq if call.facts else 0, sent)
+
+    def _aside(self, step: Step, keys_aside: tuple[str, ...]) -> list[News]:
+        """Calls that may not be shown as calls, though they did something, told in words."""
+        found = []
+        for key in keys_aside:
+            call = self.calls[key]
+            kind = notices.told_kind(call, running=self.running)
+            if key in self.chain.states or kind in ("denied", "never_run") or not call.facts:
+                continue
+            now = state(call, kind)
+            text = notices.told_as_text(call, kind, self.ids[key], self.options.notices)
+            found.append(News(key, now[0], text, self._news_seq(call), step.after, now[1], now[2]))
         return found
 
     def _news(self, step: Step, item: News, side: answers.Side, rendered: Rendered[Flow]) -> None:
         side.add([{"type": "text", "text": item.text}], None)
         if item not in self.chain.news:
             rendered.news.append(replace(item, after=step.after))
+            aside = item.call_id not in self.chain.told and item.call_id not in self.chain.states
             rendered.adjustments.append(
                 Adjustment(
-                    "late_news",
-                    f"call {item.call_id!r} was told otherwise before; what is known now is told at the end",
+                    "told_as_text" if aside else "late_news",
+                    f"call {item.call_id!r} is told in words: its reply is left out"
+                    if aside
+                    else f"call {item.call_id!r} was told otherwise before; what is known now is told at the end",
                     item.outcome,
                     item.call_id,
                     (item.result,) if item.result else (),
@@ -365,19 +434,6 @@ class Renderer:
         if blocks:
             side.add(blocks, fact.group, string=string)
 
-    def _tell_aside(self, call: Call, side: answers.Side, rendered: Rendered[Flow]) -> None:
-        """A call that may not be shown as one, though it did something, is told in words."""
-        kind = notices.told_kind(call, running=self.running)
-        if kind in ("denied", "never_run") or (not call.facts):
-            return
-        text = notices.told_as_text(call, kind, self.ids[call.key], self.options.notices)
-        side.add([{"type": "text", "text": text}], None)
-        rendered.choices.append(("told", call.key, None))
-        rendered.adjustments.append(
-            Adjustment("told_as_text", f"call {call.key!r} is told in words: its reply is left out", kind, call.key,
-                       tuple(f.fact_id for f in call.facts), text)
-        )  # fmt: skip
-
     def _withhold(self, step: Step, items: list[Any], rendered: Rendered[Flow]) -> None:
         """While the server goes on with its call, nothing but results may be said."""
         if not step.last:
@@ -397,20 +453,8 @@ class Renderer:
                 )
             )
 
-    def _system(
-        self, entries: list[Entry], flow: Flow, rendered: Rendered[Flow], out: Out
-    ) -> tuple[Entry, ...]:
-        """System messages stand at the end of a user turn; without one they wait for the next."""
-        entries = [e for e in entries if e.fact.fact_id in self.head.later]
-        if not entries:
-            return ()
-        if not rendered.messages:
-            if not flow.after_user:
-                return tuple(entries)
-        elif rendered.messages[-1]["role"] == "assistant" and not _ends_in_server_result(
-            rendered.messages[-1]
-        ):
-            return tuple(entries)
+    def _speak(self, entries: tuple[Entry, ...], messages: list[dict[str, Any]], out: Out) -> None:
+        """Put system messages at the end of a user turn, or behind a server's result."""
         for entry in entries:
             blocks = self.head.later[entry.fact.fact_id]
             raw = getattr(entry.fact, "raw", None)
@@ -420,39 +464,31 @@ class Renderer:
                 message = {"role": "system", "content": blocks[0]["text"]}
             else:
                 message = {"role": "system", "content": blocks}
-            rendered.messages.append(message)
+            messages.append(message)
             out.betas.update(b["type"] for b in blocks if b.get("type") in wire.BETAS)
             out.betas.update(key for key in message if key in wire.BETAS)
-        return ()
 
 
 def _flow(
-    flow: Flow, messages: list[dict[str, Any]], after_user: bool, out: Out, waiting: tuple[Any, ...],
-    betas: frozenset[str], found: int,
-) -> Flow:  # fmt: skip
+    flow: Flow,
+    messages: list[dict[str, Any]],
+    out: Out,
+    waiting: tuple[Any, ...],
+    betas: frozenset[str],
+    found: int,
+    *,
+    after_user: bool,
+    after_result: bool,
+    system: tuple[Entry, ...],
+    aside: tuple[str, ...],
+) -> Flow:
     """The flow behind a step; the same object where nothing changes, which makes comparing cheap."""
     intact = flow.intact and not out.changed
-    new = (
-        flow.started or bool(messages),
-        intact,
-        after_user,
-        out.held,
-        waiting,
-        betas,
-        flow.marks + found,
-        out.container,
-    )
-    old = (
-        flow.started,
-        flow.intact,
-        flow.after_user,
-        flow.held,
-        flow.waiting,
-        flow.betas,
-        flow.marks,
-        flow.container,
-    )
-    return flow if new == old else Flow(*new)
+    new = Flow(
+        flow.started or bool(messages), intact, after_user, out.held, waiting, betas, flow.marks + found,
+        out.container, after_result, system, aside,
+    )  # fmt: skip
+    return flow if new == flow else new
 
 
 def _ends_in_server_result(message: dict[str, Any]) -> bool:

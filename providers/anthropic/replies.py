@@ -30,7 +30,12 @@ def render(renderer: Renderer, step: Step, flow: Flow, before: Rendering[Any], o
     if fact.kind == "reply_cut" and not entry.parts:
         return
     if getattr(fact, "stop_reason", None) == "refusal":
-        _refused(renderer, entry, out)
+        _left_out_whole(renderer, step, flow, out, "the reply ended in a refusal", "ANT-REF-001")
+        return
+    if fact.kind == "reply_cut" and flow.held and not server_calls.brings(entry, flow.held):
+        _left_out_whole(
+            renderer, step, flow, out, "it was cut before the result that it was to bring", "ANT-STR-007"
+        )
         return
     pieces: list[Piece] = []
     simple = True
@@ -132,14 +137,25 @@ def _repeated(entry: Entry, part: ToolCall, out: Out) -> None:
     out.changed = True
 
 
-def _refused(renderer: Renderer, entry: Entry, out: Out) -> None:
-    """A refused turn is no history; a call of it that was started is told in words."""
+def _left_out_whole(renderer: Renderer, step: Step, flow: Flow, out: Out, why: str, because: str) -> None:
+    """A refused turn, or the cut continuation of an open server call, is no history; what its calls did is told in words.
+
+    The server can still go on with a call that was open before it.
+    """
+    entry = step.reply
+    assert entry is not None  # noqa: S101 - the caller has looked
     out.changed = True
+    out.container = flow.container
+    out.open_tail = bool(flow.held) and server_calls.waits(step)
     out.notes.append(
-        Adjustment("dropped_turn", "the reply ended in a refusal: it is left out whole", "ANT-REF-001",
-                   facts=(entry.fact.fact_id,),
-                   content=Json.of([_content(p) for p in entry.parts]).text if entry.parts else None)
-    )  # fmt: skip
+        Adjustment(
+            "dropped_turn",
+            f"{why}: it is left out whole",
+            because,
+            facts=(entry.fact.fact_id,),
+            content=Json.of([_content(p) for p in entry.parts]).text if entry.parts else None,
+        )
+    )
     for key in entry.calls:
         call = renderer.calls.get(key or "")
         if call is not None:

@@ -63,9 +63,18 @@ def choose(
     out.held = frozenset(held | {key for key in flow.held if key not in closed})
     if out.held:
         out.container = _container(entry) or flow.container if _runs_code(renderer, out.held) else None
-    waits = step.last and not any(e.kind in ("user", "summary") for e in step.behind)
-    if waits and (out.held or _paused(entry)):
+    if waits(step) and (out.held or (_paused(entry) and not gone)):
         out.open_tail = True
+
+
+def waits(step: Step) -> bool:
+    """Whether nobody has said anything behind the newest reply."""
+    return step.last and not any(e.kind in ("user", "summary") for e in step.behind)
+
+
+def brings(entry: Entry, held: frozenset[str]) -> bool:
+    """Whether a reply holds the result of a call that was open before it."""
+    return any(key in held for key in entry.calls)
 
 
 def _paused(entry: Entry) -> bool:
@@ -158,6 +167,8 @@ def _without_result(
         return "its result never came and the conversation has moved on", "ANT-SRV-001"
     if not _offered(renderer, call):
         return "its tool is no longer offered", "ANT-SRV-002"
+    if call.part.name in _CODE and client and not _inner_offered(renderer, pieces):
+        return "a tool that its code called is no longer offered", "ANT-PTC-004"
     if call.part.name in _CODE and client and (renderer.options.container_expired or not _container(entry)):
         return "the container of its code is lost", "ANT-PTC-001"
     return None
@@ -177,6 +188,17 @@ def _resolves(renderer: Renderer, block: dict[str, Any]) -> bool:
     return all(isinstance(f, dict) and f.get("tool_name") in offered for f in found)
 
 
+def _inner_offered(renderer: Renderer, pieces: list[Piece]) -> bool:
+    offered = renderer.head.offered
+    if renderer.head.tools is None:
+        return not renderer.head.recorded
+    return all(
+        piece.block["name"] in offered
+        for piece in pieces
+        if piece.part.kind == "tool_call" and piece.block is not None and caller(piece.part) is not None
+    )
+
+
 def _is_tail(pieces: list[Piece], call: ServerCall) -> bool:
     """Whether only other server calls and results stand behind the call."""
     at = next(n for n, p in enumerate(pieces) if p.part is call.part)
@@ -192,12 +214,21 @@ def _moved_on(renderer: Renderer, step: Step, call: ServerCall) -> bool:
         if entry.kind == "reply":
             if call.result_reply == entry.fact.fact_id:
                 return False
+            if _comes_to_nothing(entry):
+                continue
             goes_on = getattr(entry.fact, "stop_reason", None) == "pause_turn" or any(
                 caller(part) == code for part in entry.parts
             )
             if not goes_on:
                 return True
     return call.result is not None
+
+
+def _comes_to_nothing(entry: Entry) -> bool:
+    """Whether a reply to a resumed turn is left out whole."""
+    if getattr(entry.fact, "stop_reason", None) == "refusal":
+        return True
+    return entry.fact.kind == "reply_cut" and not any(p.kind == "server_tool_result" for p in entry.parts)
 
 
 def _offered(renderer: Renderer, call: ServerCall) -> bool:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from normalizer.transcript import Entry
 
 CHOICE: Final = "reasoning"
+_WITH_KEY: Final = frozenset({"tool_call", "server_tool_call", "server_tool_result"})
 _SEALS: Final = {"thinking": "signature", "redacted_thinking": "data"}
 
 
@@ -55,7 +56,7 @@ def choose(
             if "cache_control" in piece.block:
                 piece.block = {k: v for k, v in piece.block.items() if k != "cache_control"}
                 out.changed = True
-    if not bound and _disturbed(pieces, border):
+    if not bound and (_disturbed(pieces, border) or _renamed_beside(renderer, step)):
         for piece in thoughts:
             if piece.block is not None:
                 from_here = True
@@ -135,6 +136,31 @@ def _differs(piece: Piece) -> bool:
     if part.kind == "tool_call":
         return bool(part.id != piece.block["id"] or part.name != piece.block["name"])
     return False
+
+
+def _renamed_beside(renderer: Renderer, step: Step) -> bool:
+    """Whether a call is renamed in another reply of the same turn: one that was paused, or that goes on with it."""
+    entries, ids = renderer.entries, renderer.ids
+    here = step.end - len(step.behind) - 1
+    beside = []
+    at = here
+    while at + 1 < len(entries) and entries[at + 1].kind == "reply" and _paused(entries[at]):
+        at += 1
+        beside.append(entries[at])
+    at = here
+    while at > 0 and entries[at - 1].kind == "reply" and _paused(entries[at - 1]):
+        at -= 1
+        beside.append(entries[at])
+    return any(
+        ids.get(key or "", part.id) != part.id
+        for entry in beside
+        for key, part in zip(entry.calls, (p for p in entry.parts if p.kind in _WITH_KEY), strict=True)
+        if part.kind == "tool_call"
+    )
+
+
+def _paused(entry: Entry) -> bool:
+    return getattr(entry.fact, "stop_reason", None) == "pause_turn"
 
 
 def _disturbed(pieces: list[Piece], border: int) -> bool:

@@ -50,8 +50,14 @@ class Top:
     @property
     def offered(self) -> frozenset[str]:
         """Names and types of the tools in the request."""
+        added = [
+            block["tool"].get("definition")
+            for blocks in self.later.values()
+            for block in blocks
+            if block.get("type") == "tool_addition" and isinstance(block.get("tool"), dict)
+        ]
         return frozenset(
-            str(tool[key]) for tool in self.tools or () if isinstance(tool, dict)
+            str(tool[key]) for tool in (*(self.tools or ()), *added) if isinstance(tool, dict)
             for key in ("name", "type", "mcp_server_name") if key in tool
         )  # fmt: skip
 

@@ -193,8 +193,8 @@ def _usable(form: str, raw: Item) -> bool:
     if form == "shell_call":
         return isinstance(output, list) and all(_ended(chunk) for chunk in output)
     if form == "computer_call":
-        screen = isinstance(output, dict) and output.get("type") == "computer_screenshot"
-        return screen and bool(output.get("image_url") or output.get("file_id")) and raw.get("status") != "failed"
+        shot = output if isinstance(output, dict) and output.get("type") == "computer_screenshot" else {}
+        return bool(shot.get("image_url") or shot.get("file_id")) and raw.get("status") != "failed"
     if form == "local_shell_call":
         return isinstance(output, str) and Json(output).valid
     if form == "apply_patch_call":

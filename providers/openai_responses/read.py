@@ -57,7 +57,7 @@ def _sniff_items(found: list[Any]) -> int:
             score = max(score, 90)
         elif isinstance(item.get("role"), str) and "content" in item and "parts" not in item:
             kinds = {p.get("type") for p in item.get("content") or () if isinstance(p, dict)}
-            score = max(score, 90 if kinds & (wire.INPUT_PARTS | wire.OUTPUT_PARTS) else 10)
+            score = max(score, 90 if kinds & (wire.INPUT_PARTS | wire.OUTPUT_PARTS) else 20)
         elif item.keys() != {"id"}:
             return 0
     return score
@@ -192,7 +192,10 @@ class _Reader:
         found = item.get("id")
         if not isinstance(found, str) or items.kind(item) in ("item_reference", "local_shell_call_output"):
             return False
-        return self.seen.setdefault(found, item) == item and self.seen[found] is not item
+        if found in self.seen:
+            return self.seen[found] == item
+        self.seen[found] = item
+        return False
 
     def _by_model(self, item: Item) -> bool:
         found = items.kind(item)

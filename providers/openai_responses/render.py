@@ -208,7 +208,8 @@ class Renderer:
             else:
                 text = notices.late_news(call, kind, wire_id, self.options.notices)
             seq = call.facts[-1].seq if call.facts else 0
-            found.append(News(key, now[0], text, step.after, seq, now[1], now[2]))
+            news = News(key, now[0], text, after=step.after, seq=seq, result=now[1], effects=now[2])
+            found.append(news)
         return found
 
 

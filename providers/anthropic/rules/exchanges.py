@@ -93,9 +93,18 @@ def results_only(turn: Turn) -> bool:
     return turn.role == "user" and all(block.get("type") == "tool_result" for _, block in turn.items)
 
 
+def available(request: Request) -> list[Block]:
+    """The tools that the request declares, and those that its system messages add in full."""
+    added = (
+        view.member(block, "tool", "definition")
+        for _, block in view.of_type(request, frozenset({"tool_addition"}), "system")
+    )
+    return [*(tool for _, tool in view.tools(request)), *(tool for tool in added if isinstance(tool, dict))]
+
+
 def offers(request: Request, call: Block) -> bool:
     """Whether the tools of the request let the server go on with this server call."""
-    tools = [tool for _, tool in view.tools(request)]
+    tools = available(request)
     if call.get("type") == "mcp_tool_use":
         servers = [tool.get("mcp_server_name") for tool in tools]
         servers += [

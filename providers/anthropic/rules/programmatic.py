@@ -78,7 +78,7 @@ def code_tool_gone(request: Request, context: Context) -> Iterator[Violation]:
     Send the same tools as in the request that led to the calls.
     """
     found = exchanges.server_calls(request)
-    known = view.tool_names(request)
+    known = {view.text(tool.get("name")) for tool in exchanges.available(request)}
     for run, calls in found.pending.items():
         if not exchanges.offers(request, found.open[run][1]):
             yield Violation("/tools", f"code run {run!r} waits, but no code execution tool is offered")

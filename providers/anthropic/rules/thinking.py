@@ -58,12 +58,12 @@ def open_turn_without_thinking(request: Request, _context: Context) -> Iterator[
             return
 
 
-def thinking_in_prefill(request: Request, _context: Context) -> Iterator[Violation]:
+def thinking_in_prefill(request: Request, context: Context) -> Iterator[Violation]:
     """With thinking off the beginning of a reply, given as last message, holds no thinking.
 
     Leave the thinking out of that message.
     """
-    if view.thinking(request) not in ("", "disabled") or not view.model(request).prefill:
+    if context.get("history") or view.thinking(request) not in ("", "disabled") or not view.model(request).prefill:
         return
     turns = view.turns(request)
     if turns and turns[-1].role == "assistant":

@@ -54,9 +54,10 @@ def items(request: Request) -> list[Placed]:
 
 def of_kind(request: Request, *kinds: str) -> Iterator[Placed]:
     """The items of these types."""
-    for at, item in items(request):
-        if kind(item) in kinds:
-            yield at, item
+    wanted = frozenset(kinds)
+    for number, item in enumerate(listed(request.get("input"))):
+        if isinstance(item, dict) and kind(item) in wanted:
+            yield f"/input/{number}", item
 
 
 def parts(item: Item, at: str, key: str = "content") -> Iterator[Placed]:
