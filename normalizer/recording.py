@@ -432,7 +432,7 @@ class Recorder:
                     "orphan_result", f"a result names the call {wire_id!r}, which is not in the history",
                     fact.fact_id, wire_id or None,
                 )  # fmt: skip
-                self.leftover(fact.fact_id, "result without its call", _content_of(fact))
+                self.leftover(fact.fact_id, "result without its call", _content_of(fact, wire_id))
         self._early.clear()
 
     # ------------------------------------------------------------ what is no fact
@@ -499,13 +499,18 @@ def _only_text(content: Content) -> str | None:
     return None
 
 
-def _content_of(fact: Any) -> Any:
+def _content_of(fact: Any, wire_id: str) -> Any:
+    """A result as it stood in the input, with the id that it names."""
     if fact.raw is not None:
         return fact.raw
+    return {"call_id": wire_id, "content": _plain_content(fact)}
+
+
+def _plain_content(fact: Any) -> Any:
     content = getattr(fact, "content", None)
-    if isinstance(content, str):
+    if content is None or isinstance(content, str):
         return content
-    return dump_any([part.raw.value if part.raw else getattr(part, "text", "") for part in content or ()])
+    return [part.raw.value if part.raw else getattr(part, "text", "") for part in content]
 
 
 def _for_call(fact: Any, key: str) -> Any:

@@ -1,4 +1,4 @@
-"""Random conversations with the Responses API, as facts: every kind of item, every outcome, and requests that go out."""
+"""Random conversations with the Responses API, as facts: every kind of item and outcome, and requests that go out."""
 
 from __future__ import annotations
 
@@ -17,10 +17,23 @@ if TYPE_CHECKING:
 
 API = "openai_responses"
 _KINDS = (
-    "reasoning", "function", "function", "function", "computer", "shell", "local", "patch", "custom", "search", "cut search",
-    "mcp", "message", "message", "async", "approval", "reference", "picture", "container", "program", "list", "novel",
+    "reasoning", "function", "function", "function", "computer", "shell", "local", "patch", "custom", "search",
+    "cut search", "mcp", "message", "message", "async", "approval", "reference", "picture", "container", "program",
+    "list", "novel",
 )  # fmt: skip
-_ACTIONS = ("reply", "reply", "user", "result", "result", "result", "send", "send", "decision", "instructions", "tools")
+_ACTIONS = (
+    "reply",
+    "reply",
+    "user",
+    "result",
+    "result",
+    "result",
+    "send",
+    "send",
+    "decision",
+    "instructions",
+    "tools",
+)
 
 
 def _items(rng: Random, kind: str, at: str) -> list[dict[str, Any]]:
@@ -32,26 +45,72 @@ def _items(rng: Random, kind: str, at: str) -> list[dict[str, Any]]:
             return [{"type": "reasoning", "id": f"rs_{at}", "summary": [], **sealed}]
         case "function":
             arguments = rng.choice(["{}", '{"a": 1}', '{"a', "oops"])
-            return [{"type": "function_call", "id": f"fc_{at}", "call_id": call, "name": "f", "arguments": arguments, **done}]
+            return [
+                {
+                    "type": "function_call",
+                    "id": f"fc_{at}",
+                    "call_id": call,
+                    "name": "f",
+                    "arguments": arguments,
+                    **done,
+                }
+            ]
         case "async":
-            return [{"type": "function_call", "id": f"fc_{at}", "call_id": call, "name": "f", "arguments": "{}", "async": True}]
+            return [
+                {
+                    "type": "function_call",
+                    "id": f"fc_{at}",
+                    "call_id": call,
+                    "name": "f",
+                    "arguments": "{}",
+                    "async": True,
+                }
+            ]
         case "custom":
-            return [{"type": "custom_tool_call", "id": f"ctc_{at}", "call_id": call, "name": "sql", "input": "select 1"}]
+            return [
+                {
+                    "type": "custom_tool_call",
+                    "id": f"ctc_{at}",
+                    "call_id": call,
+                    "name": "sql",
+                    "input": "select 1",
+                }
+            ]
         case "computer":
             checks = rng.choice([[], [{"id": "s1", "code": "x", "message": "y"}]])
-            return [{"type": "computer_call", "id": f"cu_{at}", "call_id": call, **done, "pending_safety_checks": checks,
+            return [{"type": "computer_call", "id": f"cu_{at}", "call_id": call, **done,
+                     "pending_safety_checks": checks,
                      "action": {"type": "screenshot"}}]  # fmt: skip
         case "shell":
-            return [{"type": "shell_call", "id": f"sh_{at}", "call_id": call, **done, "action": {"commands": ["ls"]}}]
+            return [
+                {
+                    "type": "shell_call",
+                    "id": f"sh_{at}",
+                    "call_id": call,
+                    **done,
+                    "action": {"commands": ["ls"]},
+                }
+            ]
         case "local":
             action = {"type": "exec", "command": ["ls"], "env": {}}
-            return [{"type": "local_shell_call", "id": f"lsh_{at}", "call_id": call, **done, "action": action}]
+            return [
+                {"type": "local_shell_call", "id": f"lsh_{at}", "call_id": call, **done, "action": action}
+            ]
         case "patch":
             operation = {"type": "delete_file", "path": "a"}
-            return [{"type": "apply_patch_call", "id": f"apc_{at}", "call_id": call, **done, "operation": operation}]
+            return [
+                {
+                    "type": "apply_patch_call",
+                    "id": f"apc_{at}",
+                    "call_id": call,
+                    **done,
+                    "operation": operation,
+                }
+            ]
         case "container":
             where = {"type": "container_reference", "container_id": "cntr_1"}
-            run = {"type": "shell_call", "id": f"sh_{at}", "call_id": f"{call}s", **done, "action": {"commands": ["ls"]},
+            run = {"type": "shell_call", "id": f"sh_{at}", "call_id": f"{call}s", **done,
+                   "action": {"commands": ["ls"]},
                    "environment": where}  # fmt: skip
             chunk = {"stdout": "a", "stderr": "", "outcome": {"type": "exit", "exit_code": 0}}
             out = {"type": "shell_call_output", "id": f"sho_{at}", "call_id": f"{call}s", "output": [chunk]}
@@ -59,24 +118,62 @@ def _items(rng: Random, kind: str, at: str) -> list[dict[str, Any]]:
         case "program":
             caller = {"type": "program", "caller_id": f"{call}p"}
             found: list[dict[str, Any]] = [
-                {"type": "program", "id": f"prog_{at}", "call_id": f"{call}p", "code": "x", "fingerprint": "fp"}
+                {
+                    "type": "program",
+                    "id": f"prog_{at}",
+                    "call_id": f"{call}p",
+                    "code": "x",
+                    "fingerprint": "fp",
+                }
             ]
             if rng.random() < 0.5:
-                found.append({"type": "function_call", "id": f"fc_{at}", "call_id": call, "name": "f", "arguments": "{}",
+                found.append({"type": "function_call", "id": f"fc_{at}", "call_id": call, "name": "f",
+                              "arguments": "{}",
                               "caller": caller})  # fmt: skip
             if rng.random() < 0.6:
-                found.append({"type": "program_output", "id": f"progo_{at}", "call_id": f"{call}p", "result": "x", **done})
+                found.append(
+                    {
+                        "type": "program_output",
+                        "id": f"progo_{at}",
+                        "call_id": f"{call}p",
+                        "result": "x",
+                        **done,
+                    }
+                )
             return found
         case "search" | "cut search":
             status = "searching" if kind == "cut search" else rng.choice(["completed", "failed"])
-            return [{"type": "web_search_call", "id": f"ws_{at}", "status": status, "action": {"type": "search", "query": "q"}}]
+            return [
+                {
+                    "type": "web_search_call",
+                    "id": f"ws_{at}",
+                    "status": status,
+                    "action": {"type": "search", "query": "q"},
+                }
+            ]
         case "mcp":
-            return [{"type": "mcp_call", "id": f"mcp_{at}", "server_label": "d", "name": "find", "arguments": "{}", **done,
+            return [{"type": "mcp_call", "id": f"mcp_{at}", "server_label": "d", "name": "find",
+                     "arguments": "{}", **done,
                      "output": "x"}]  # fmt: skip
         case "picture":
-            return [{"type": "image_generation_call", "id": f"ig_{at}", **done, "result": rng.choice(["aGk=", None])}]
+            return [
+                {
+                    "type": "image_generation_call",
+                    "id": f"ig_{at}",
+                    **done,
+                    "result": rng.choice(["aGk=", None]),
+                }
+            ]
         case "approval":
-            return [{"type": "mcp_approval_request", "id": f"mcpr_{at}", "server_label": "d", "name": "find", "arguments": "{}"}]
+            return [
+                {
+                    "type": "mcp_approval_request",
+                    "id": f"mcpr_{at}",
+                    "server_label": "d",
+                    "name": "find",
+                    "arguments": "{}",
+                }
+            ]
         case "reference":
             return [{"type": "item_reference", "id": f"msg_of_{at}"}]
         case "list":
@@ -124,8 +221,12 @@ class Talk:
         self.replies += 1
         pairing = items.Pairing()
         kinds = [self.rng.choice(_KINDS) for _ in range(self.rng.randint(1, 4))]
-        found = [item for n, kind in enumerate(kinds) for item in _items(self.rng, kind, f"{self.replies}_{n}")]
-        parts = tuple(part for n, item in enumerate(found) for part in pairing.parts(item, f"{self.replies}/{n}"))
+        found = [
+            item for n, kind in enumerate(kinds) for item in _items(self.rng, kind, f"{self.replies}_{n}")
+        ]
+        parts = tuple(
+            part for n, item in enumerate(found) for part in pairing.parts(item, f"{self.replies}/{n}")
+        )
         kind = f.ModelReplied if self.rng.random() < 0.9 else f.ReplyCut
         self.add(kind, parts=parts, provider="openai", api=API, model="gpt-5.4", answers=self.asked,
                  raw=Json.of({"id": f"resp_{self.replies}"}))  # fmt: skip
@@ -153,12 +254,16 @@ class Talk:
         if not calls:
             return
         call_id, rng = self.rng.choice(calls), self.rng
-        match rng.choice(["done", "done", "done", "seen", "denied", "lost", "skipped", "stopped", "approved"]):
+        match rng.choice(
+            ["done", "done", "done", "seen", "denied", "lost", "skipped", "stopped", "approved"]
+        ):
             case "done":
                 self.add(f.CallCompleted, call_id=call_id, content=f"result {len(self.facts)}",
                          is_error=rng.choice([None, False, True]), exit_code=rng.choice([None, 0, 1]))  # fmt: skip
             case "seen":
-                self.add(f.CallCompleted, call_id=call_id, content=(Media("image", "image/png", "aGk="), Text("t")))
+                self.add(
+                    f.CallCompleted, call_id=call_id, content=(Media("image", "image/png", "aGk="), Text("t"))
+                )
             case "denied":
                 self.add(f.ApprovalDenied, call_id=call_id, by="user", reason="no")
             case "lost":

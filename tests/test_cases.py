@@ -32,7 +32,9 @@ class Expected(JSONSnapshotExtension):
     @classmethod
     def dirname(cls, *, test_location: PyTestLocation) -> str:
         chosen = getattr(test_location.item, "callspec", None)
-        if chosen is None or "name" not in chosen.params:  # another file's test, of which nothing is kept here
+        if (
+            chosen is None or "name" not in chosen.params
+        ):  # another file's test, of which nothing is kept here
             return str(super().dirname(test_location=test_location))
         return str(CASES / chosen.params["name"] / "expected")
 

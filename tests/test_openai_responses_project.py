@@ -31,9 +31,26 @@ HISTORY = {"history": True}
 HI = {"role": "user", "content": "Hi"}
 CALL = {"type": "function_call", "id": "fc_1", "call_id": "call_1", "name": "f", "arguments": "{}"}
 THOUGHT = {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "gAAA"}
-SHELL = {"type": "shell_call", "id": "sh_1", "call_id": "call_1", "status": "completed", "action": {"commands": ["ls"]}}
-SEARCH = {"type": "web_search_call", "id": "ws_1", "status": "completed", "action": {"type": "search", "query": "q"}}
-ASKS = {"type": "mcp_approval_request", "id": "mcpr_1", "server_label": "d", "name": "find", "arguments": "{}"}
+SHELL = {
+    "type": "shell_call",
+    "id": "sh_1",
+    "call_id": "call_1",
+    "status": "completed",
+    "action": {"commands": ["ls"]},
+}
+SEARCH = {
+    "type": "web_search_call",
+    "id": "ws_1",
+    "status": "completed",
+    "action": {"type": "search", "query": "q"},
+}
+ASKS = {
+    "type": "mcp_approval_request",
+    "id": "mcpr_1",
+    "server_label": "d",
+    "name": "find",
+    "arguments": "{}",
+}
 
 
 def repaired(*history: Any, **more: Any) -> normalizer.Repair:
@@ -76,8 +93,12 @@ BROKEN = [case for case in HISTORIES if case["violates"] and case["request"].get
 def test_a_healthy_history_comes_out_as_it_was(case: dict[str, Any]) -> None:
     request = expanded(case["request"])
     found = normalizer.repair(copy.deepcopy(request), format=API)
-    assert json.dumps(found.request["input"] if "input" in request else []) == json.dumps(request.get("input", []))
-    assert {k: v for k, v in found.request.items() if k != "input"} == {k: v for k, v in request.items() if k != "input"}
+    assert json.dumps(found.request["input"] if "input" in request else []) == json.dumps(
+        request.get("input", [])
+    )
+    assert {k: v for k, v in found.request.items() if k != "input"} == {
+        k: v for k, v in request.items() if k != "input"
+    }
 
 
 @pytest.mark.parametrize("case", BROKEN, ids=[case["id"] for case in BROKEN])
@@ -96,10 +117,19 @@ def test_a_string_stays_a_string_and_a_list_a_list() -> None:
 def test_a_response_and_stored_items_are_read() -> None:
     message = {"type": "message", "id": "msg_1", "status": "completed", "role": "assistant",
                "content": [{"type": "output_text", "text": "Hello.", "annotations": []}]}  # fmt: skip
-    response = {"id": "resp_1", "object": "response", "status": "completed", "model": "gpt-5.4", "output": [message]}
+    response = {
+        "id": "resp_1",
+        "object": "response",
+        "status": "completed",
+        "model": "gpt-5.4",
+        "output": [message],
+    }
     reading = normalizer.read(response)
     assert (reading.format, reading.stop_reason) == (API, "completed")
-    stored = {"object": "list", "data": [{"type": "function_call_output", "call_id": "call_1", "output": "x"}, CALL, HI]}
+    stored = {
+        "object": "list",
+        "data": [{"type": "function_call_output", "call_id": "call_1", "output": "x"}, CALL, HI],
+    }
     request = normalizer.repair(stored).request
     assert request["input"] == stored["data"][::-1]
 
@@ -127,7 +157,9 @@ def test_reasoning_of_a_foreign_model_stays_away() -> None:
 def test_reasoning_whose_follower_was_cut_is_left_out_and_the_sibling_goes_without_id() -> None:
     cut = {**CALL, "arguments": '{"x"', "status": "incomplete"}
     sibling = {**CALL, "id": "fc_2", "call_id": "call_2"}
-    found = repaired(HI, THOUGHT, cut, sibling, {"type": "function_call_output", "call_id": "call_2", "output": "x"})
+    found = repaired(
+        HI, THOUGHT, cut, sibling, {"type": "function_call_output", "call_id": "call_2", "output": "x"}
+    )
     assert found.request["input"][1] == {k: v for k, v in sibling.items() if k != "id"}
     assert [fragment.call_id for fragment in found.fragments] == ["call_1"]
 
@@ -192,7 +224,8 @@ def test_a_screenshot_is_acknowledged_by_a_recorded_decision_only() -> None:
 
 
 def test_a_hosted_call_is_replayed_when_it_ended_and_left_out_when_not() -> None:
-    failed = {"type": "mcp_call", "id": "mcp_1", "server_label": "d", "name": "find", "arguments": "{}", "status": "failed",
+    failed = {"type": "mcp_call", "id": "mcp_1", "server_label": "d", "name": "find", "arguments": "{}",
+              "status": "failed",
               "error": {"type": "http_error", "code": 500, "message": "boom"}}  # fmt: skip
     words = {"role": "assistant", "content": "Hello."}
     assert repaired(HI, failed, words).request["input"] == [HI, failed, words]
@@ -232,7 +265,9 @@ class Live:
     def replied(self, *found: dict[str, Any], answers: str | None = None, **more: Any) -> None:
         pairing = items.Pairing()
         parts = tuple(part for n, item in enumerate(found) for part in pairing.parts(item, str(n)))
-        self.add(f.ModelReplied, parts=parts, provider="openai", api=API, model="gpt-5.4", answers=answers, **more)
+        self.add(
+            f.ModelReplied, parts=parts, provider="openai", api=API, model="gpt-5.4", answers=answers, **more
+        )
 
     def send(self) -> tuple[normalizer.Projection, str]:
         projection = self.project()
@@ -241,7 +276,9 @@ class Live:
         return projection, f"f{number}"
 
     def project(self) -> normalizer.Projection:
-        self.previous = normalizer.project(normalizer.fold(self.facts), API, previous=self.previous, **self.options)
+        self.previous = normalizer.project(
+            normalizer.fold(self.facts), API, previous=self.previous, **self.options
+        )
         assert rejects(normalizer.check(self.previous.request, API, context=HISTORY)) == ()
         return self.previous
 
@@ -259,7 +296,9 @@ def test_a_result_after_its_notice_is_late_news() -> None:
     live.add(f.CallCompleted, call_id="call_1", content="published")
     second, sent = live.send()
     assert starts_with(second, first)
-    assert second.request["input"][3]["content"].startswith("[tool outcome: completed] [late, call call_1]\npublished")
+    assert second.request["input"][3]["content"].startswith(
+        "[tool outcome: completed] [late, call call_1]\npublished"
+    )
     live.replied({"role": "assistant", "content": "Fine."}, answers=sent)
     third = live.project()
     assert starts_with(third, second)
@@ -276,7 +315,11 @@ def test_an_asynchronous_call_gets_its_output_when_it_comes() -> None:
     live.replied({"role": "assistant", "content": "So."}, answers=sent)
     live.add(f.CallCompleted, call_id="call_1", content="12:00")
     second, _ = live.send()
-    assert second.request["input"][-1] == {"type": "function_call_output", "call_id": "call_1", "output": "12:00"}
+    assert second.request["input"][-1] == {
+        "type": "function_call_output",
+        "call_id": "call_1",
+        "output": "12:00",
+    }
     assert starts_with(second, first)
     live.said("And?")
     assert starts_with(live.project(), second)
@@ -325,7 +368,9 @@ def test_only_what_is_newer_is_sent_beside_a_stored_response() -> None:
     assert request["previous_response_id"] == "resp_1"
     assert request["instructions"] == "Be brief."
     assert [item.get("output") or item.get("content") for item in request["input"]] == ["12:00", "And?"]
-    live.replied({"role": "assistant", "content": "x"}, raw=Json.of({"id": "resp_2", "conversation": {"id": "conv_1"}}))
+    live.replied(
+        {"role": "assistant", "content": "x"}, raw=Json.of({"id": "resp_2", "conversation": {"id": "conv_1"}})
+    )
     live.said("More.")
     request = live.project().request
     assert (request["conversation"], request["input"]) == ("conv_1", [{"role": "user", "content": "More."}])
@@ -350,10 +395,11 @@ def test_halves_of_pairs_that_the_provider_holds_are_left_alone() -> None:
 
 @pytest.mark.parametrize("seed", range(120))
 def test_any_conversation_is_accepted_and_keeps_its_prefix(seed: int) -> None:
-    rng = Random(seed)
+    rng = Random(seed)  # noqa: S311 - no secret, only variety
     talk = Talk(rng)
     options = {
-        "open_calls": rng.choice(["unknown", "say_running"]), "model": "gpt-5.4", "stored": rng.choice([None, None, False]),
+        "open_calls": rng.choice(["unknown", "say_running"]), "model": "gpt-5.4",
+        "stored": rng.choice([None, None, False]),
         "account": rng.choice([None, None, "other"]),
     }  # fmt: skip
     transcript, previous, before = normalizer.fold([]), None, b""
@@ -388,7 +434,16 @@ def test_long_and_repeated_call_ids_are_mapped_on_both_sides() -> None:
     long = {**CALL, "id": "fc_2", "call_id": "c" * 65}
     output = {"type": "function_call_output", "call_id": "c" * 65, "output": "x"}
     again = [{**CALL, "id": "fc_3"}, {"type": "function_call_output", "call_id": "call_1", "output": "2"}]
-    found = repaired(HI, CALL, {"type": "function_call_output", "call_id": "call_1", "output": "1"}, HI, long, output, HI, *again)
+    found = repaired(
+        HI,
+        CALL,
+        {"type": "function_call_output", "call_id": "call_1", "output": "1"},
+        HI,
+        long,
+        output,
+        HI,
+        *again,
+    )
     names = [item["call_id"] for item in found.request["input"] if "call_id" in item]
     assert names[0::2] == names[1::2]
     assert len(set(names)) == 3
@@ -438,14 +493,25 @@ def test_an_anthropic_history_as_items() -> None:
     request = found.request
     typed(request)
     assert request["instructions"] == "Be brief."
-    assert [p["type"] for p in request["input"][0]["content"]] == ["input_text", "input_image", "input_file", "input_text"]
+    assert [p["type"] for p in request["input"][0]["content"]] == [
+        "input_text",
+        "input_image",
+        "input_file",
+        "input_text",
+    ]
     assert [item.get("type") or item["role"] for item in request["input"]] == [
         "user", "assistant", "function_call", "function_call_output", "user",
     ]  # fmt: skip
     assert request["input"][2]["arguments"] == '{"b":1,"a":2}'
     assert [p["type"] for p in request["input"][3]["output"]] == ["input_text", "input_image"]
     assert request["tools"] == [
-        {"type": "function", "name": "look", "description": "looks", "parameters": {"type": "object"}, "strict": False}
+        {
+            "type": "function",
+            "name": "look",
+            "description": "looks",
+            "parameters": {"type": "object"},
+            "strict": False,
+        }
     ]
     assert "dropped_reasoning" in kinds(found)
 
@@ -473,7 +539,12 @@ def test_this_apis_own_items_to_another_provider() -> None:
 
 
 def test_another_providers_server_tools_are_quoted_when_asked() -> None:
-    search = {"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {"query": "trees"}}
+    search = {
+        "type": "server_tool_use",
+        "id": "srvtoolu_1",
+        "name": "web_search",
+        "input": {"query": "trees"},
+    }
     result = {"type": "web_search_tool_result", "tool_use_id": "srvtoolu_1", "content": [
         {"type": "web_search_result", "url": "http://example.test", "title": "Tall trees", "encrypted_content": "EqgfA"}
     ]}  # fmt: skip

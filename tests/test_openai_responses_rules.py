@@ -15,7 +15,9 @@ from normalizer.providers.openai_responses.rules import RULES
 from normalizer.rules import Rule, Violation, judge, rejects
 
 FIXTURES = Path(__file__).parent.parent / "fixtures" / "rules"
-CASES = [json.loads(line) for line in (FIXTURES / "openai_responses_cases.jsonl").read_text("utf-8").splitlines()]
+CASES = [
+    json.loads(line) for line in (FIXTURES / "openai_responses_cases.jsonl").read_text("utf-8").splitlines()
+]
 REFUSED = [case for case in CASES if case["violates"]]
 ACCEPTED = [case for case in CASES if not case["violates"]]
 SEVERITIES = {"degrade": "degrades"}
@@ -100,7 +102,9 @@ def test_a_rule_is_explained_and_has_cases(rule: Rule) -> None:
 
 def test_ids_and_names_are_unique_and_every_case_has_its_rule() -> None:
     assert len({rule.id for rule in RULES}) == len({rule.name for rule in RULES}) == len(RULES)
-    assert {case["rule"] for case in CASES if not case["rule"].startswith("OAR-OK")} == {rule.id for rule in RULES}
+    assert {case["rule"] for case in CASES if not case["rule"].startswith("OAR-OK")} == {
+        rule.id for rule in RULES
+    }
 
 
 JUNK = st.recursive(
@@ -117,8 +121,14 @@ JUNK = st.recursive(
 
 @settings(max_examples=200, deadline=None)
 @given(
-    st.dictionaries(st.sampled_from(["input", "tools", "tool_choice", "store", "conversation", "type"]), JUNK, max_size=5),
-    st.dictionaries(st.sampled_from(["native", "outcomes", "truth", "previous_response", "order", "sent"]), JUNK, max_size=3),
+    st.dictionaries(
+        st.sampled_from(["input", "tools", "tool_choice", "store", "conversation", "type"]), JUNK, max_size=5
+    ),
+    st.dictionaries(
+        st.sampled_from(["native", "outcomes", "truth", "previous_response", "order", "sent"]),
+        JUNK,
+        max_size=3,
+    ),
 )
 def test_no_request_makes_a_rule_raise(request_: dict[str, Any], context: dict[str, Any]) -> None:
     judge(RULES, request_, context)

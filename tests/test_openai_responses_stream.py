@@ -22,6 +22,7 @@ STREAMS = [line for line in LINES if line["api"] == "responses"]
 KINDS = {
     "text": "message", "refusal": "message", "tool_call": "function_call", "approval_request": "mcp_approval_request",
 }  # fmt: skip
+SAME = ("id", "call_id", "name", "phase", "encrypted_content", "async")
 EVENT: TypeAdapter[Any] = TypeAdapter(ResponseStreamEvent)
 
 
@@ -45,13 +46,20 @@ def whole(reading: normalizer.Reading) -> list[dict[str, Any]]:
                 behind -= 1
                 continue
             behind = items.pieces_behind(part)
-            found.append(items.whole(part, results.get(part.id)) if part.kind == "server_tool_call" else _item(part))
+            found.append(
+                items.whole(part, results.get(part.id)) if part.kind == "server_tool_call" else _item(part)
+            )
     return found
 
 
 def _item(part: Any) -> dict[str, Any]:
     if part.raw is None:
-        return {"type": "function_call", "call_id": part.id, "name": part.name, "arguments": part.arguments.text}
+        return {
+            "type": "function_call",
+            "call_id": part.id,
+            "name": part.name,
+            "arguments": part.arguments.text,
+        }
     item: dict[str, Any] = part.raw.value
     return item
 
@@ -63,7 +71,7 @@ def says(item: dict[str, Any], stated: dict[str, Any]) -> bool:
     text = items.text_of(item) if stated["kind"] in ("text", "refusal") else None
     return (
         kind == wanted
-        and all(item.get(key) == stated[key] for key in ("id", "call_id", "name", "phase", "encrypted_content", "async") if key in stated)
+        and all(item.get(key) == stated[key] for key in SAME if key in stated)
         and ("text" not in stated or text == stated["text"])
         and ("arguments" not in stated or item.get("arguments") == stated["arguments"])
         and ("status" not in stated or item.get("status") == stated["status"])
@@ -95,7 +103,9 @@ def test_the_truth_of_a_stream(line: dict[str, Any]) -> None:
 def test_what_may_be_sent_again(line: dict[str, Any]) -> None:
     reading = assembled(line["events"])
     said = UserSaid(fact_id="said", seq=0, parts=(Text("Hi"),))
-    projection = normalizer.project(normalizer.fold((said, *reading.facts)), "openai_responses", open_calls="unknown")
+    projection = normalizer.project(
+        normalizer.fold((said, *reading.facts)), "openai_responses", open_calls="unknown"
+    )
     sent = [
         item for item in projection.request["input"]
         if item.get("role") != "user" and not str(item.get("type")).endswith("_output")
@@ -127,7 +137,14 @@ def test_the_text_of_the_stream_says_the_same_wherever_it_is_cut(size: int) -> N
 
 
 def _response(response_id: str, status: str, output: list[Any], **more: Any) -> dict[str, Any]:
-    return {"id": response_id, "object": "response", "model": "gpt-6-astra", "status": status, "output": output, **more}
+    return {
+        "id": response_id,
+        "object": "response",
+        "model": "gpt-6-astra",
+        "status": status,
+        "output": output,
+        **more,
+    }
 
 
 def _message(item_id: str, text: str) -> dict[str, Any]:
@@ -150,7 +167,12 @@ def test_steering_that_was_applied_stands_between_the_two_responses() -> None:
         {"type": "response.completed", "sequence_number": 2, "response": _response("resp_2", "completed", [second])},
     ]  # fmt: skip
     reading = assembled(events)
-    assert [fact.kind for fact in reading.facts] == ["model_replied", "steering_queued", "steering_applied", "model_replied"]
+    assert [fact.kind for fact in reading.facts] == [
+        "model_replied",
+        "steering_queued",
+        "steering_applied",
+        "model_replied",
+    ]
     assert reading.facts[2].by_provider  # type: ignore[union-attr]
     request = normalizer.project(normalizer.fold(reading.facts), "openai_responses").request
     assert [item.get("id") or item["content"] for item in request["input"]] == [
@@ -161,7 +183,9 @@ def test_steering_that_was_applied_stands_between_the_two_responses() -> None:
 
 
 def test_a_refused_request_is_no_reply() -> None:
-    reading = assembled([{"type": "error", "code": "invalid_encrypted_content", "message": "could not be verified"}])
+    reading = assembled(
+        [{"type": "error", "code": "invalid_encrypted_content", "message": "could not be verified"}]
+    )
     assert reading.turn == "refused"
     assert reading.facts[0].refused  # type: ignore[union-attr]
 

@@ -53,6 +53,9 @@ class Running:
         self._closed = anyio.Event()
         self._waiting = anyio.CancelScope()
         self._residue: tuple[str, ...] = ()
+        # The signals that were sent, and whether the command was alone and deaf to all of them.
+        self._sent: set[str] = set()
+        self._deaf = True
 
     async def see_to_its_end(self, stdin: bytes) -> End:
         """Wait for its end, or bring it about, and report it."""
@@ -78,11 +81,14 @@ class Running:
         self._cut |= self._open
         self._open.clear()
         self._closed.set()
-        try:
-            return await self._wind_up(INTERRUPTED)
-        except BaseException:
-            self._family.send("kill", self._family.members())
-            raise
+        for _ in range(3):
+            try:
+                return await self._wind_up(INTERRUPTED)
+            except BaseException:  # noqa: BLE001 - once more; the first error is raised behind the end
+                self._send("kill", self._family.members())
+        return Unknown(
+            reason="its stop was interrupted again and again; it was killed, which was not waited for"
+        )
 
     async def _attend(self, stdin: bytes) -> End:
         async with anyio.create_task_group() as helpers:
@@ -178,8 +184,8 @@ class Running:
         if not hasty:
             await self._reporter.cancel_requested(request)
         await self._look()
-        at_once = not self._family.leader_alive()
-        sent, deaf = await self._stop_all(hasty=hasty)
+        at_once = not (self._sent or self._family.leader_alive())
+        await self._stop_all(hasty=hasty)
         if self._family.leader_alive():
             return Unknown(reason="it could not be confirmed stopped", residue=self._residue)
         with anyio.move_on_after(self._limits.kill):
@@ -189,14 +195,14 @@ class Running:
         with anyio.move_on_after(self._limits.pipes):
             await self._closed.wait()
         exit_code, name = _ended(self._process.returncode)
-        if at_once or (deaf and name not in sent):
+        if at_once or (self._deaf and name not in self._sent):
             return self._described_end(self._residue)
         held = tuple(f"{pipe}, held open" for pipe in sorted(self._open, reverse=True))
         return Stopped(by=request.by, exit_code=exit_code, signal=name, residue=self._residue + held)
 
-    async def _stop_all(self, *, hasty: bool = False) -> tuple[set[str], bool]:
-        """Stop all members, politely first. The signals sent, and whether the command was deaf to all of them."""
-        limits, sent, deaf = self._limits, set(), True
+    async def _stop_all(self, *, hasty: bool = False) -> None:
+        """Stop all members, politely first. What is left of them in the end is the residue."""
+        limits = self._limits
         steps: tuple[tuple[Force, float], ...] = (
             ("interrupt", limits.interrupt),
             ("terminate", limits.terminate),
@@ -205,12 +211,14 @@ class Running:
         members = await self._look()
         for force, seconds in steps:
             if members and (force == "kill" or (seconds > 0 and not hasty)):
-                deaf = self._family.deaf_to(force) and deaf
-                self._family.send(force, members)
-                sent.add(self._family.signals.get(force, force))
+                self._send(force, members)
                 members = await self._gone(force, members, seconds)
         self._residue = described(members)
-        return sent, deaf
+
+    def _send(self, force: Force, members: list[psutil.Process]) -> None:
+        self._deaf = self._family.deaf_to(force) and self._deaf
+        self._sent.add(self._family.signals.get(force, force))
+        self._family.send(force, members)
 
     async def _gone(self, force: Force, told: list[psutil.Process], seconds: float) -> list[psutil.Process]:
         """Wait for the members to go; who is born meanwhile is told as well. Those that are left when time is up."""

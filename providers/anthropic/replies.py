@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from normalizer.stepping import Rendering, Step
     from normalizer.transcript import Entry
 
-_SIMPLE: Final = frozenset({"text", "tool_call"})
+WRAPPED: Final = "INVALID_JSON"
+"""The key under which arguments that are no JSON object are sent."""
 
 
 def render(renderer: Renderer, step: Step, flow: Flow, before: Rendering[Any], out: Out) -> None:
@@ -106,7 +107,15 @@ def _call_block(renderer: Renderer, entry: Entry, key: str, part: ToolCall, out:
     arguments = part.arguments
     given = _input(arguments)
     own = part.raw.value if part.raw is not None else None
-    if isinstance(own, dict) and own.get("type") == "tool_use":
+    native = isinstance(own, dict) and own.get("type") == "tool_use"
+    if WRAPPED in given or (native and type(own.get("input")) is not dict):
+        out.notes.append(
+            Adjustment("trimmed", f"the arguments of call {key!r} are not the object that the API wants; they are sent "
+                       f"{'wrapped, as they are' if WRAPPED in given else 'as one'}", "ANT-ID-004", key,
+                       (entry.fact.fact_id,), arguments.text)
+        )  # fmt: skip
+        out.changed = True
+    if native:
         block = words.replay(own, out, entry)
         if block.get("id") == wire_id and block.get("name") == name and type(block.get("input")) is dict:
             return block
@@ -126,7 +135,7 @@ def _input(arguments: Json) -> dict[str, Any]:
         return {}
     if arguments.valid and isinstance(arguments.value, dict):
         return arguments.value
-    return {"INVALID_JSON": arguments.text}
+    return {WRAPPED: arguments.text}
 
 
 def _repeated(entry: Entry, part: ToolCall, out: Out) -> None:

@@ -192,7 +192,7 @@ def _listed(renderer: Renderer, entry: Entry, call: Call, fact: Any, out: Out, *
 
 
 def moved_media(
-    renderer: Renderer, wire_id: str, parts: list[Media], out: Out, entry: Entry
+    renderer: Renderer, wire_id: str, parts: list[Media], out: Out, fact_id: str
 ) -> list[dict[str, Any]]:
     """The media of one call's result as parts of a user message, under their label."""
     found: list[dict[str, Any]] = [{"type": "text", "text": f"[from the result of call {wire_id}]"}]
@@ -201,7 +201,7 @@ def moved_media(
         if rule is not None:
             out.notes.append(
                 Adjustment("media_moved", f"a medium ({part.media}) that the API cannot take is named in words", rule,
-                           facts=(entry.fact.fact_id,), content=media.whole(part))
+                           facts=(fact_id,), content=media.whole(part))
             )  # fmt: skip
         found.extend(made)
     return found

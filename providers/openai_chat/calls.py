@@ -95,8 +95,8 @@ def _free_text(part: ToolCall) -> str:
 def _arguments(renderer: Renderer, entry: Entry, key: str, part: ToolCall, out: Out) -> str:
     """Arguments as a text: as recorded where the server takes any, else as an object; never completed.
 
-    A text that looks like the beginning of JSON is carried in an object everywhere, or who reads the request would take it
-    for one that was cut off. https://github.com/vllm-project/vllm/issues/47761
+    A text that looks like the beginning of JSON is carried in an object everywhere, or who reads the request would take
+    it for one that was cut off. https://github.com/vllm-project/vllm/issues/47761
     """
     arguments, text = part.arguments, part.arguments.text
     if renderer.profile.objects:

@@ -101,7 +101,7 @@ class Renderer:
         blocks = [
             block
             for key, parts in out.moved
-            for block in answers.moved_media(self, self.ids[key], parts, out, entry)
+            for block in answers.moved_media(self, self.ids[key], parts, out, entry.fact.fact_id)
         ]
         if blocks:
             content = self.content(entry, blocks, out, single=False)
@@ -129,10 +129,16 @@ class Renderer:
         return asks
 
     def _is_own(self, step: Step) -> bool:
-        """Whether the reply that the user's side stands behind came from this API, or the first one, if there is none."""
-        reply = step.reply or next((entry for entry in self.entries if entry.kind == "reply"), None)
-        api = getattr(reply.fact, "api", None) if reply is not None else None
-        return api in (None, wire.API)
+        """Whether the reply that the user's side stands behind came from this API; at the beginning, the first reply.
+
+        A request that went out before there was one took what was said for its own, and stays so.
+        """
+        reply = step.reply
+        if reply is None:
+            reply = next((entry for entry in self.entries if entry.kind == "reply"), None)
+            if reply is not None and any(sent.through < reply.fact.seq for sent in self.chain.sent.values()):
+                return True
+        return reply is None or getattr(reply.fact, "api", None) in (None, wire.API)
 
     def _items(self, step: Step) -> list[Any]:
         """Everything but results, in order of `seq`."""
@@ -169,7 +175,10 @@ class Renderer:
         )
         content = getattr(fact, "content", None)
         if fact is not None and isinstance(content, tuple):
-            side.media(self.ids[item.call_id], [part for part in content if part.kind == "media"])
+            parts = [part for part in content if part.kind == "media"]
+            if parts:
+                blocks = answers.moved_media(self, self.ids[item.call_id], parts, side.out, fact.fact_id)
+                side.note(self.content(step.reply or self.entries[0], blocks, side.out, single=False))
         if item not in self.chain.news:
             rendered.news.append(replace(item, after=step.after))
             rendered.adjustments.append(

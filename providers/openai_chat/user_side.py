@@ -6,10 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 from normalizer.parts import Json
 from normalizer.projection import Adjustment
-from normalizer.providers.openai_chat import answers, keys, media, replies, top, wire
+from normalizer.providers.openai_chat import keys, media, replies, top, wire
 
 if TYPE_CHECKING:
-    from normalizer.parts import Media
     from normalizer.projection import AdjustmentKind
     from normalizer.providers.openai_chat.render import Out, Renderer
     from normalizer.transcript import Entry
@@ -32,19 +31,10 @@ class Side:
         self.own = own
         self.group: int | None = None
 
-    def note(self, text: str) -> None:
+    def note(self, content: str | list[dict[str, Any]]) -> None:
         """Words of ours, in a message of their own."""
         self.group = None
-        self.messages.append({"role": "user", "content": text})
-
-    def media(self, wire_id: str, parts: list[Media]) -> None:
-        """Media of a result that is told late."""
-        if parts and self.renderer.transcript.entries:
-            entry = self.renderer.transcript.entries[-1]
-            blocks = answers.moved_media(self.renderer, wire_id, parts, self.out, entry)
-            self.group = None
-            content = self.renderer.content(entry, blocks, self.out, single=False)
-            self.messages.append({"role": "user", "content": content})
+        self.messages.append({"role": "user", "content": content})
 
     def add(self, content: str | list[dict[str, Any]], group: int | None) -> dict[str, Any]:
         """A message of the user's side, joined with the one before it if both came in one."""

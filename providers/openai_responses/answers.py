@@ -134,14 +134,20 @@ def _noticed(renderer: Renderer, call: Call, found: Answer) -> None:
 def _as_read(raw: Any, item: Item) -> Item:
     if not isinstance(raw, dict) or raw.get("type") != item["type"]:
         return item
-    return item if raw.get("output") != item["output"] else {**raw, **{k: v for k, v in item.items() if k in raw}}
+    return (
+        item
+        if raw.get("output") != item["output"]
+        else {**raw, **{k: v for k, v in item.items() if k in raw}}
+    )
 
 
 def _with_caller(call: Call, item: Item) -> Item:
     """The output of a call that a program made names the program."""
     raw = call.part.raw.value if call.part.raw is not None else None
     caller = raw.get("caller") if isinstance(raw, dict) else None
-    return {**item, "caller": caller} if isinstance(caller, dict) and items.kind(item) in _WITH_CALLER else item
+    return (
+        {**item, "caller": caller} if isinstance(caller, dict) and items.kind(item) in _WITH_CALLER else item
+    )
 
 
 _WITH_CALLER: Final = frozenset(name for name, item in wire.ITEMS.items() if "caller" in item.keys)
@@ -205,7 +211,9 @@ def _usable(form: str, raw: Item) -> bool:
 def _ended(chunk: Any) -> bool:
     """Whether a shell's output says how its command ended."""
     outcome = chunk.get("outcome") if isinstance(chunk, dict) else None
-    if not isinstance(outcome, dict) or not all(isinstance(chunk.get(key), str) for key in ("stdout", "stderr")):
+    if not isinstance(outcome, dict) or not all(
+        isinstance(chunk.get(key), str) for key in ("stdout", "stderr")
+    ):
         return False
     exited = outcome.get("type") == "exit" and isinstance(outcome.get("exit_code"), int)
     return exited or outcome.get("type") == "timeout"
@@ -298,7 +306,9 @@ def _acknowledged(call: Call, item: Item) -> Item | None:
     """A screenshot with the safety checks that somebody approved; None if nobody did."""
     raw: Any = call.part.raw.value if call.part.raw is not None else {}
     pending = raw.get("pending_safety_checks") or []
-    given = {check.get("id") for check in item.get("acknowledged_safety_checks") or () if isinstance(check, dict)}
+    given = {
+        check.get("id") for check in item.get("acknowledged_safety_checks") or () if isinstance(check, dict)
+    }
     if all(check.get("id") in given for check in pending if isinstance(check, dict)):
         return item
     if any(fact.kind == "approval_given" for fact in call.facts):

@@ -30,7 +30,11 @@ class Border:
 
 
 def border(
-    transcript: Transcript, options: Options, renderer: Renderer, rendering: Rendering[Flow], notes: list[Adjustment]
+    transcript: Transcript,
+    options: Options,
+    renderer: Renderer,
+    rendering: Rendering[Flow],
+    notes: list[Adjustment],
 ) -> Border:
     """Where the provider's part of the history ends. Without `stored`, or a response to continue, all is sent."""
     if options.stored is not True or options.account == "other":

@@ -170,7 +170,9 @@ def _function(item: Item) -> tuple[Part, ...]:
 
 def _custom(item: Item) -> tuple[Part, ...]:
     arguments = Json.of({"input": item.get("input")})
-    return (ToolCall(_word(item, "call_id"), str(item["name"]), arguments, Json.of(item), "custom_tool_call"),)
+    return (
+        ToolCall(_word(item, "call_id"), str(item["name"]), arguments, Json.of(item), "custom_tool_call"),
+    )
 
 
 def _machine(name: str, key: str) -> Callable[[Item], tuple[Part, ...]]:
@@ -187,19 +189,25 @@ def _machine(name: str, key: str) -> Callable[[Item], tuple[Part, ...]]:
 
 
 def _search(item: Item) -> tuple[Part, ...]:
-    return (ToolCall(_word(item, "call_id"), "tool_search", _arguments(item), Json.of(item), "tool_search_call"),)
+    return (
+        ToolCall(_word(item, "call_id"), "tool_search", _arguments(item), Json.of(item), "tool_search_call"),
+    )
 
 
 def _hosted(item: Item) -> tuple[Part, ...]:
     found, call_id = kind(item), _word(item, "id")
-    given = next((item[key] for key in ("arguments", "action", "queries", "code") if item.get(key) is not None), None)
+    given = next(
+        (item[key] for key in ("arguments", "action", "queries", "code") if item.get(key) is not None), None
+    )
     name = str(item.get("name") or "mcp") if found == "mcp_call" else found.removesuffix("_call")
     if isinstance(given, str) and found != "code_interpreter_call":
         arguments = Json(given)
     elif isinstance(given, dict):
         arguments = Json.of(given)
     else:
-        arguments = Json.of({} if given is None else {"queries" if isinstance(given, list) else "code": given})
+        arguments = Json.of(
+            {} if given is None else {"queries" if isinstance(given, list) else "code": given}
+        )
     # a call of an MCP server may come without a status; it is over when it has an output or an error
     ended = item.get("status") in wire.TERMINAL or (
         found == "mcp_call" and item.get("status") is None and (item.get("output") or item.get("error"))

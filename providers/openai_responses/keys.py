@@ -53,7 +53,11 @@ def fits(kind: str, item_id: Any) -> bool:
     prefix = (known.prefix or "") if known is not None else ""
     if kind == "local_shell_call_output":
         return True
-    return isinstance(item_id, str) and item_id.startswith(prefix) and wire.ITEM_ID.fullmatch(item_id) is not None
+    return (
+        isinstance(item_id, str)
+        and item_id.startswith(prefix)
+        and wire.ITEM_ID.fullmatch(item_id) is not None
+    )
 
 
 def _pieces(item: Item, notes: list[Adjustment], fact_id: str) -> Item:

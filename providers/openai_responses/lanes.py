@@ -114,7 +114,9 @@ class Response:
         """An error ended it."""
         self._kind = "failed"
         held = event.get("error")
-        self._error = held if isinstance(held, dict) else {"code": event.get("code"), "message": event.get("message")}
+        self._error = (
+            held if isinstance(held, dict) else {"code": event.get("code"), "message": event.get("message")}
+        )
         code = {self._error.get("code"), self._error.get("type")}
         self.refused = bool(code & _REFUSING) and not self._begun and not self._items
 

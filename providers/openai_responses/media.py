@@ -55,7 +55,9 @@ def _known(raw: Piece) -> Piece:
 def _has_source(raw: Piece) -> bool:
     if raw["type"] == "input_image":
         url = raw.get("image_url")
-        return (isinstance(url, str) and len(url) <= wire.MAX_IMAGE_URL) or (url is None and bool(raw.get("file_id")))
+        return (isinstance(url, str) and len(url) <= wire.MAX_IMAGE_URL) or (
+            url is None and bool(raw.get("file_id"))
+        )
     data = raw.get("file_data")
     if data:
         return bool(raw.get("filename")) and len(data) <= wire.MAX_FILE_DATA

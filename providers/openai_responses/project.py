@@ -54,7 +54,12 @@ def project(transcript: Transcript, options: Options, previous: Projection | Non
     if kept is not None and not (isinstance(kept, _Kept) and kept.options == options and kept.model == model):
         kept = None
     chain = chain_of(
-        transcript, wire.API, model, options.profile, options.account, kept.chain if kept is not None else None
+        transcript,
+        wire.API,
+        model,
+        options.profile,
+        options.account,
+        kept.chain if kept is not None else None,
     )
     new_told = _new_told(transcript, kept, chain)
     ids, taken = _ids(transcript, chain, kept)
@@ -204,12 +209,16 @@ def _sending(
     for step in _unsent(rendering, chain):
         for key, kind, text, name in step.told:
             known = chain.told.get(key)
-            if known is None or (known.text or "") != (text or ""):  # a call may have to be told in words later on
+            if known is None or (known.text or "") != (
+                text or ""
+            ):  # a call may have to be told in words later on
                 outcome, result, effects = state(transcript.calls[key], kind)
                 sent_name = head.names.get(name, name)
                 told.append(Told(key, outcome, ids[key], sent_name, result, text, effects))
         news.extend(step.news)
-        choices.extend(Choice(*choice) for choice in step.choices if (choice[0], choice[1]) not in chain.choices)
+        choices.extend(
+            Choice(*choice) for choice in step.choices if (choice[0], choice[1]) not in chain.choices
+        )
     count, blocks = rendering.digest(len(rendering.slots))
     return Sending(
         target=wire.API,
@@ -233,5 +242,7 @@ def _unsent(rendering: Rendering[Flow], chain: Chain) -> list[Rendered[Flow]]:
     sent = chain.base.digest if chain.base is not None else None
     if sent is not None and rendering.digest_at(sent.count) == sent.blocks:
         rendering.digest(len(slots))
-        slots = slots[next((n for n in range(len(slots), -1, -1) if rendering.digests[n][0] < sent.count), 0) :]
+        slots = slots[
+            next((n for n in range(len(slots), -1, -1) if rendering.digests[n][0] < sent.count), 0) :
+        ]
     return [slot.rendered for slot in slots]

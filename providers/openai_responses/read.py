@@ -35,7 +35,9 @@ def sniff(value: Any) -> int:
         return _sniff_items(value)
     if not isinstance(value, dict):
         return 0
-    if isinstance(value.get("output"), list) and (value.get("object") == "response" or _sniff_items(value["output"])):
+    if isinstance(value.get("output"), list) and (
+        value.get("object") == "response" or _sniff_items(value["output"])
+    ):
         return 95
     if isinstance(value.get("data"), list) and value.get("object") == "list":
         return _sniff_items(value["data"])
@@ -179,7 +181,9 @@ class _Reader:
                 self.recorder.finding("duplicate_call", "the same item stands in the history twice", place)
                 self.recorder.leftover(place, "an item that stands in the history already", item)
             elif self._by_model(item):
-                self.reply.append((number, {**item, "role": "assistant"} if item.get("role") == "model" else item))
+                self.reply.append(
+                    (number, {**item, "role": "assistant"} if item.get("role") == "model" else item)
+                )
             else:
                 self._flush()
                 self._user_side(number, item, place)
@@ -206,7 +210,11 @@ class _Reader:
         return found not in _CONTROLS and found != "additional_tools"
 
     def _served(self) -> set[str]:
-        return {str(item.get("call_id")) for _, item in self.reply if items.served(item)} if self.reply else set()
+        return (
+            {str(item.get("call_id")) for _, item in self.reply if items.served(item)}
+            if self.reply
+            else set()
+        )
 
     # ------------------------------------------------------------ replies
 
@@ -276,7 +284,9 @@ class _Reader:
         if role in _RESULT_ROLES:
             call_id = item.get("tool_call_id")
             self.recorder.finding("displaced_result", f"a result in a message of role {role!r}", place)
-            self.recorder.result(place, call_id if isinstance(call_id, str) else None, outputs.content(content))
+            self.recorder.result(
+                place, call_id if isinstance(call_id, str) else None, outputs.content(content)
+            )
             return
         parts: tuple[Part, ...] = (Text(content),) if string else tuple(map(items.input_part, content or ()))  # type: ignore[arg-type]
         if role in ("system", "developer"):
@@ -317,7 +327,9 @@ class _Reader:
         found = outputs.of_item(item)
         call_id = found.pop("call_id")
         if call_id in recorder.server_ids:
-            recorder.finding("orphan_result", "a client's output answers a call that the server runs", place, call_id)
+            recorder.finding(
+                "orphan_result", "a client's output answers a call that the server runs", place, call_id
+            )
             recorder.leftover(place, "a client's output for a server's call", item)
         elif call_id and call_id not in self.calls and self.stored:
             recorder.user(place, (Opaque(items.kind(item), Json.of(item)),), by="program", group=number)

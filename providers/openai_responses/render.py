@@ -304,7 +304,11 @@ class _Side:
     def _entry(self, entry: Entry) -> None:
         """Words of the user's side, and items that only this API has."""
         fact: Any = entry.fact
-        if len(entry.parts) == 1 and entry.parts[0].kind == "opaque" and getattr(fact, "by", None) == "program":
+        if (
+            len(entry.parts) == 1
+            and entry.parts[0].kind == "opaque"
+            and getattr(fact, "by", None) == "program"
+        ):
             self._control(entry, entry.parts[0])
             return
         frame = envelope(fact) if entry.kind == "user" else None
@@ -334,7 +338,9 @@ class _Side:
         if frame is None:
             self.items.append({"role": "user", "content": content})
         else:
-            self.items.append(keys.replay({**frame, "content": content}, self.rendered.adjustments, entry.fact.fact_id))
+            self.items.append(
+                keys.replay({**frame, "content": content}, self.rendered.adjustments, entry.fact.fact_id)
+            )
 
     def _control(self, entry: Entry, part: Any) -> None:
         """Items of the user's side that are no messages: answers to questions, changes of settings, halves of pairs."""
@@ -343,7 +349,9 @@ class _Side:
         stored = renderer.options.stored
         if part.type in wire.OUTPUTS:
             if stored is False:
-                self._leave_out("dropped_orphan", "an output whose call is not on record", "OAR-PAIR-002", entry)
+                self._leave_out(
+                    "dropped_orphan", "an output whose call is not on record", "OAR-PAIR-002", entry
+                )
                 return
         elif part.type == "mcp_approval_response":
             asked = raw.get("approval_request_id")
@@ -352,7 +360,9 @@ class _Side:
                 self._leave_out("dropped_server_tool", "its request is left out", "OAR-MCP-001", entry)
                 return
             if call is None and not stored:
-                self._leave_out("dropped_orphan", "an approval whose request is not on record", "OAR-MCP-001", entry)
+                self._leave_out(
+                    "dropped_orphan", "an approval whose request is not on record", "OAR-MCP-001", entry
+                )
                 return
         elif part.type == "compaction_trigger":
             if not self.step.last or entry is not self.step.behind[-1]:
@@ -367,7 +377,9 @@ class _Side:
         self._note(kind, message, because, entry, entry.parts[0].raw.text)  # type: ignore[union-attr]
 
     def _note(self, kind: Any, message: str, because: str, entry: Entry, content: str | None) -> None:
-        self.rendered.adjustments.append(Adjustment(kind, message, because, None, (entry.fact.fact_id,), content))
+        self.rendered.adjustments.append(
+            Adjustment(kind, message, because, None, (entry.fact.fact_id,), content)
+        )
 
 
 def _sound(kind: str, raw: Item) -> bool:
@@ -382,5 +394,3 @@ def _sound(kind: str, raw: Item) -> bool:
 def _seq(item: Any) -> int:
     seq: int = item.seq if isinstance(item, News) else item.fact.seq
     return seq
-
-

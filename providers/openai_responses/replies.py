@@ -64,7 +64,14 @@ def render(renderer: Renderer, step: Step, out: Out) -> None:
         elif kind == "reasoning":
             thinking.choose(renderer, entry, piece, out, own=own)
         elif kind == "media":
-            drop(entry, piece, out, "dropped_server_tool", "a file in a reply has no form here", "OAR-CONTENT-001")
+            drop(
+                entry,
+                piece,
+                out,
+                "dropped_server_tool",
+                "a file in a reply has no form here",
+                "OAR-CONTENT-001",
+            )
         else:
             _opaque(renderer, entry, piece, out, own=own)
     for piece in pieces:
@@ -132,14 +139,23 @@ def _opaque(renderer: Renderer, entry: Entry, piece: Piece, out: Out, *, own: bo
         drop(entry, piece, out, "dropped_fragment", f"a block of type {part.type!r} is no item of this API",
              "OAR-STRUCT-005")  # fmt: skip
     elif part.type == "item_reference" and renderer.options.stored is False:
-        drop(entry, piece, out, "dropped_fragment", "nothing is stored that it could point to", "OAR-STATE-006")
+        drop(
+            entry, piece, out, "dropped_fragment", "nothing is stored that it could point to", "OAR-STATE-006"
+        )
     elif part.type == "compaction" and renderer.options.account == "other":
         drop(entry, piece, out, "foreign_signature", "a compaction is bound to the account that it was made in",
              "OAR-REASON-006")  # fmt: skip
     elif part.type == "message" and not isinstance(raw.get("content"), str | list):
         drop(entry, piece, out, "dropped_empty", "a message that says nothing is left out", "OAR-STRUCT-004")
     elif part.type in wire.ITEMS and not keys.complete(raw):
-        drop(entry, piece, out, "dropped_fragment", f"a {part.type} item lacks what its type demands", "OAR-STRUCT-008")
+        drop(
+            entry,
+            piece,
+            out,
+            "dropped_fragment",
+            f"a {part.type} item lacks what its type demands",
+            "OAR-STRUCT-008",
+        )
     else:
         piece.item = keys.replay(raw, out.notes, entry.fact.fact_id)
 
@@ -226,7 +242,15 @@ def tell(
 def _refused(renderer: Renderer, entry: Entry, out: Out) -> None:
     """A refused turn of another API is no history; a call of it that was started is told in words."""
     content = Json.of([_content(p) for p in entry.parts]).text if entry.parts else None
-    note(entry, out, "dropped_turn", "the reply ended in a refusal: it is left out whole", "ANT-REF-001", None, content)
+    note(
+        entry,
+        out,
+        "dropped_turn",
+        "the reply ended in a refusal: it is left out whole",
+        "ANT-REF-001",
+        None,
+        content,
+    )
     for number, key in enumerate(entry.calls):
         if key in renderer.calls:
             _void_call(renderer, entry, Piece(number, renderer.calls[key].part, key), out)  # type: ignore[index]
@@ -239,7 +263,9 @@ def _content(part: Any) -> Any:
 
 def _void(pieces: list[Piece]) -> int:
     """Before which part the calls of another API's reply are void: behind a block that names another model."""
-    return max((p.number for p in pieces if p.part.kind == "opaque" and p.part.type == "fallback"), default=-1)
+    return max(
+        (p.number for p in pieces if p.part.kind == "opaque" and p.part.type == "fallback"), default=-1
+    )
 
 
 def _void_call(renderer: Renderer, entry: Entry, piece: Piece, out: Out) -> None:
@@ -256,14 +282,20 @@ def _unique(renderer: Renderer, entry: Entry, piece: Piece, out: Out) -> None:
     """An item whose id stands in the history already goes without it, or not at all."""
     item = piece.item
     item_id = item.get("id") if item is not None else None
-    if item is None or not isinstance(item_id, str) or renderer.owns(item_id, entry.fact.fact_id, piece.number):
+    if (
+        item is None
+        or not isinstance(item_id, str)
+        or renderer.owns(item_id, entry.fact.fact_id, piece.number)
+    ):
         return
     if items.kind(item) in wire.NEEDS_ID or items.kind(item) in ("item_reference", "reasoning"):
         if piece.part.kind == "tool_call":
             call = renderer.calls[piece.key or ""]
             tell(renderer, entry, piece, out, out.answers[call.key], "its id is used twice", "OAR-ID-006")
         else:
-            drop(entry, piece, out, "merged", f"the id {item_id!r} stands in the history already", "OAR-ID-006")
+            drop(
+                entry, piece, out, "merged", f"the id {item_id!r} stands in the history already", "OAR-ID-006"
+            )
     else:
         message = f"the id {item_id!r} stands in the history already"
         note(entry, out, "trimmed", message, "OAR-ID-006", piece.key, item_id)
@@ -284,7 +316,13 @@ def drop(entry: Entry, piece: Piece, out: Out, kind: Any, message: str, because:
 
 
 def note(
-    entry: Entry, out: Out, kind: Any, message: str, because: str, call_id: str | None, content: str | None = None
+    entry: Entry,
+    out: Out,
+    kind: Any,
+    message: str,
+    because: str,
+    call_id: str | None,
+    content: str | None = None,
 ) -> None:
     """Report a difference about a reply."""
     out.notes.append(Adjustment(kind, message, because, call_id, (entry.fact.fact_id,), content))

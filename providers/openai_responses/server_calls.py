@@ -73,7 +73,9 @@ def whole(call: ServerCall) -> Item:
 
 def _moved_on(step: Step) -> bool:
     """Whether something else than outputs came behind the reply."""
-    return not step.last or any(e.kind in ("user", "summary", "steering") and not _control(e) for e in step.behind)
+    return not step.last or any(
+        e.kind in ("user", "summary", "steering") and not _control(e) for e in step.behind
+    )
 
 
 def _goes_on(renderer: Renderer, step: Step, call: ServerCall) -> bool:
@@ -128,7 +130,9 @@ def _result(renderer: Renderer, entry: Entry, piece: Piece, out: Out, *, own: bo
     """A server's result: inside its call's item, or an item of its own behind it."""
     call = renderer.server_calls.get(piece.key or "")
     if call is None:
-        replies.drop(entry, piece, out, "dropped_orphan", "a server's result without its call", "OAR-PROG-003")
+        replies.drop(
+            entry, piece, out, "dropped_orphan", "a server's result without its call", "OAR-PROG-003"
+        )
     elif call.part.form in wire.HOSTED and own:
         piece.item = None
     elif call.key not in out.held or not own:
@@ -137,7 +141,9 @@ def _result(renderer: Renderer, entry: Entry, piece: Piece, out: Out, *, own: bo
         piece.item = keys.replay(piece.part.raw.value, out.notes, entry.fact.fact_id)
         out.held.discard(call.key)
         if not keys.complete(piece.item):
-            replies.drop(entry, piece, out, "dropped_server_tool", "it lacks what its type demands", "OAR-STRUCT-008")
+            replies.drop(
+                entry, piece, out, "dropped_server_tool", "it lacks what its type demands", "OAR-STRUCT-008"
+            )
 
 
 # ---------------------------------------------------------------- approvals
@@ -150,7 +156,9 @@ def _decided(renderer: Renderer, step: Step, key: str) -> bool:
 
 def _recorded(step: Step, key: str) -> bool:
     given = [part for entry in step.behind for part in entry.parts if part.kind == "opaque"]
-    return any(p.type == "mcp_approval_response" and p.raw.value.get("approval_request_id") == key for p in given)
+    return any(
+        p.type == "mcp_approval_response" and p.raw.value.get("approval_request_id") == key for p in given
+    )
 
 
 def _ask(renderer: Renderer, step: Step, call: ServerCall, out: Out) -> None:

@@ -231,8 +231,14 @@ class Assembler:
         return Reading(
             format=wire.API,
             facts=tuple(facts),
-            findings=tuple(f for r, fact in zip(found, replies, strict=True) for f in r.findings(fact.fact_id)),
-            leftovers=(*self._leftovers, *(left for r in found for left in r.leftovers()), *self._unfinished()),
+            findings=tuple(
+                f for r, fact in zip(found, replies, strict=True) for f in r.findings(fact.fact_id)
+            ),
+            leftovers=(
+                *self._leftovers,
+                *(left for r in found for left in r.leftovers()),
+                *self._unfinished(),
+            ),
             fragments=tuple(fragment for r in found for fragment in r.fragments()),
             home=wire.API,
             turn="ended" if last.ended else "refused" if last.refused else "cut",
@@ -297,7 +303,9 @@ def _open_server_calls(parts: tuple[Part, ...]) -> tuple[str, ...]:
 def _runnable(parts: tuple[Part, ...]) -> tuple[str, ...]:
     """Ids of our calls whose arguments parse."""
     called = [part for part in parts if part.kind == "tool_call"]
-    return tuple(dict.fromkeys(p.id for p in called if p.id and (p.arguments.valid or not p.arguments.text.strip())))
+    return tuple(
+        dict.fromkeys(p.id for p in called if p.id and (p.arguments.valid or not p.arguments.text.strip()))
+    )
 
 
 Step: TypeAlias = Callable[[Assembler, Event], bool]
@@ -333,4 +341,3 @@ STEPS: Final[dict[str, Step]] = {
         Assembler._piece,  # noqa: SLF001
     ),
 }  # fmt: skip
-

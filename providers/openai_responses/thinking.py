@@ -43,11 +43,23 @@ def _barrier(renderer: Renderer, entry: Entry, *, own: bool) -> tuple[Any, str, 
     """Why none of this reply's reasoning goes back; None if it may."""
     fact: Any = entry.fact
     if not own:
-        return "dropped_reasoning", "reasoning of another provider's model cannot be read by this one", "OAR-REASON-006"
+        return (
+            "dropped_reasoning",
+            "reasoning of another provider's model cannot be read by this one",
+            "OAR-REASON-006",
+        )
     if fact.model is not None and not wire.is_own(fact.model) and fact.model != renderer.model:
-        return "foreign_signature", f"reasoning of {fact.model!r} cannot be read by another model", "OAR-REASON-006"
+        return (
+            "foreign_signature",
+            f"reasoning of {fact.model!r} cannot be read by another model",
+            "OAR-REASON-006",
+        )
     if renderer.options.account == "other":
-        return "foreign_signature", "reasoning is bound to the account that it was written in", "OAR-REASON-006"
+        return (
+            "foreign_signature",
+            "reasoning is bound to the account that it was written in",
+            "OAR-REASON-006",
+        )
     if fact.seq <= renderer.chain.barred:
         return "dropped_reasoning", "a request with it was refused", "OAR-REASON-006"
     return None
@@ -77,10 +89,16 @@ def units(renderer: Renderer, entry: Entry, pieces: list[Piece], out: Out) -> No
             continue
         follower = pieces[at + 1] if at + 1 < len(pieces) else None
         if follower is None or follower.item is None:
-            message = "nothing stands behind it" if follower is None else "the item that it led to is left out"
+            message = (
+                "nothing stands behind it" if follower is None else "the item that it led to is left out"
+            )
             replies.drop(entry, piece, out, "dropped_reasoning", message, "OAR-REASON-001")
             out.choices.append((CHOICE, f"{entry.fact.fact_id}:{piece.number}", None))
-        elif not piece.item.get("encrypted_content") and "id" not in follower.item and _may_have_id(follower.item):
+        elif (
+            not piece.item.get("encrypted_content")
+            and "id" not in follower.item
+            and _may_have_id(follower.item)
+        ):
             message = "it is known by its id only, and what it led to has lost its own"
             replies.drop(entry, piece, out, "dropped_reasoning", message, "OAR-REASON-017")
             out.choices.append((CHOICE, f"{entry.fact.fact_id}:{piece.number}", None))
@@ -113,5 +131,3 @@ def _without_reasoning(renderer: Renderer, entry: Entry, piece: Piece, out: Out)
         piece.item = keys.without_id(item)
         replies.note(entry, out, "trimmed", f"the id {item['id']!r} goes with its reasoning", "OAR-REASON-002",
                      piece.key, item["id"])  # fmt: skip
-
-

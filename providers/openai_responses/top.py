@@ -54,8 +54,11 @@ def build(transcript: Transcript, base: RequestSent | None, before: Top | None) 
     bare = base is not None and base.digest.tools == _NO_TOOLS
     heads, calls = transcript.heads, len(transcript.calls)
     said = next((e.fact.seq for e in transcript.entries if e.kind not in ("instructions", "tools")), None)
-    if before is not None and (before.said, before.bare) == (said, bare) and len(before.heads) == len(heads) and all(
-        old is new for old, new in zip(before.heads, heads, strict=True)
+    if (
+        before is not None
+        and (before.said, before.bare) == (said, bare)
+        and len(before.heads) == len(heads)
+        and all(old is new for old, new in zip(before.heads, heads, strict=True))
     ):
         if before.calls == calls:
             return before
@@ -106,7 +109,11 @@ def _message(top: Top, entry: Entry) -> Item | None:
 def envelope(fact: Any) -> Item | None:
     """The keys of a message of this API, in their order, where the parts do not say all of it."""
     frame = fact.raw.value if fact.raw is not None else None
-    if not isinstance(frame, dict) or frame.get("role") not in wire.ROLES or frame.get("content", 0) is not None:
+    if (
+        not isinstance(frame, dict)
+        or frame.get("role") not in wire.ROLES
+        or frame.get("content", 0) is not None
+    ):
         return None
     return {key: value for key, value in frame.items() if value is not None or key == "content"}
 
@@ -188,7 +195,13 @@ def _tool(top: Top, entry: Entry, tool: Tool, *, own: bool) -> Any:
         made["description"] = tool.description
     made["parameters"] = tool.schema.value if tool.schema is not None else dict(_OPEN_SCHEMA)
     inner = raw.get("function") if isinstance(raw, dict) else None
-    strict = inner.get("strict") if isinstance(inner, dict) else raw.get("strict") if isinstance(raw, dict) else None
+    strict = (
+        inner.get("strict")
+        if isinstance(inner, dict)
+        else raw.get("strict")
+        if isinstance(raw, dict)
+        else None
+    )
     made["strict"] = strict if isinstance(strict, bool) else False  # the default differs between the APIs
     return made
 

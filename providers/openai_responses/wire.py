@@ -139,7 +139,9 @@ MIN_OUTPUT_TOKENS: Final = 16
 IMAGE_TYPES: Final = frozenset({"image/png", "image/jpeg", "image/webp", "image/gif"})
 """Pictures by value. https://developers.openai.com/api/docs/guides/images-vision"""
 
-_MODEL: Final = re.compile(r"(?:.*[/:])?(?:gpt|chatgpt|o\d|codex|computer-use)(?![a-z])[\w.-]*", re.IGNORECASE)
+_MODEL: Final = re.compile(
+    r"(?:.*[/:])?(?:gpt|chatgpt|o\d|codex|computer-use)(?![a-z])[\w.-]*", re.IGNORECASE
+)
 
 
 def is_own(model: str) -> bool:

@@ -63,7 +63,9 @@ def hosted_call_without_keys(request: Request, context: Context) -> Iterator[Vio
     Replay the keys as received. Null says that something was not included.
     """
     for at, item in view.of_kind(request, "code_interpreter_call", "image_generation_call"):
-        wanted = ("container_id", "code", "outputs") if view.kind(item) == "code_interpreter_call" else ("result",)
+        wanted = (
+            ("container_id", "code", "outputs") if view.kind(item) == "code_interpreter_call" else ("result",)
+        )
         for key in wanted:
             if key not in item:
                 yield Violation(f"{at}/{key}", f"a {view.kind(item)} item needs {key!r}")
@@ -190,7 +192,9 @@ def lost_tool_list(request: Request, context: Context) -> Iterator[Violation]:
     ## Repair
     Replay the item.
     """
-    there = {view.text(item.get("id")) for _, item in view.of_kind(request, "mcp_list_tools", "item_reference")}
+    there = {
+        view.text(item.get("id")) for _, item in view.of_kind(request, "mcp_list_tools", "item_reference")
+    }
     if view.continues(request):
         return
     for item in view.native(context):

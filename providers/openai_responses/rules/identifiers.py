@@ -108,7 +108,9 @@ def output_names_item(request: Request, context: Context) -> Iterator[Violation]
     for at, item in view.outputs(request):
         found = view.text(item.get("call_id"))
         if found in by_item and found not in known:
-            yield Violation(f"{at}/call_id", f"{found!r} is the id of an item; the call is {by_item[found]!r}")
+            yield Violation(
+                f"{at}/call_id", f"{found!r} is the id of an item; the call is {by_item[found]!r}"
+            )
 
 
 def bad_tool_name(request: Request, context: Context) -> Iterator[Violation]:

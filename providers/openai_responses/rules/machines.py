@@ -17,7 +17,11 @@ if TYPE_CHECKING:
 _ITEMS: Final = "SDK types/responses/response_input_item_param.py"
 _RUNNER: Final = "SDK lib/responses_tool_runner.py"
 _CHUNK: Final = "SDK types/responses/response_function_shell_call_output_content_param.py"
-_OPERATIONS: Final = {"create_file": ("path", "diff"), "update_file": ("path", "diff"), "delete_file": ("path",)}
+_OPERATIONS: Final = {
+    "create_file": ("path", "diff"),
+    "update_file": ("path", "diff"),
+    "delete_file": ("path",),
+}
 _NOT_RUN: Final = ("denied", "never_run", "cancelled_while_running", "unknown")
 
 
@@ -35,7 +39,9 @@ def computer_call_without_screen(request: Request, context: Context) -> Iterator
         yield Violation(at, f"call {view.call_id(item)!r} has no output")
     for at, item in view.of_kind(request, "computer_call_output"):
         output = view.mapped(item.get("output"))
-        if output.get("type") != "computer_screenshot" or not (output.get("image_url") or output.get("file_id")):
+        if output.get("type") != "computer_screenshot" or not (
+            output.get("image_url") or output.get("file_id")
+        ):
             yield Violation(f"{at}/output", "the output is no screenshot")
 
 
@@ -46,16 +52,22 @@ def unacknowledged_check(request: Request, context: Context) -> Iterator[Violati
     Copy the checks of the recorded approval. Without one the call was not run.
     """
     pending = {
-        view.call_id(item): {view.mapped(check).get("id") for check in view.listed(item.get("pending_safety_checks"))}
+        view.call_id(item): {
+            view.mapped(check).get("id") for check in view.listed(item.get("pending_safety_checks"))
+        }
         for _, item in view.of_kind(request, "computer_call")
     }
     decided = context.get("acknowledged")
     for at, item in view.of_kind(request, "computer_call_output"):
-        given = {view.mapped(check).get("id") for check in view.listed(item.get("acknowledged_safety_checks"))}
+        given = {
+            view.mapped(check).get("id") for check in view.listed(item.get("acknowledged_safety_checks"))
+        }
         if missing := pending.get(view.call_id(item), set()) - given:
             yield Violation(at, f"the checks {sorted(map(str, missing))} are not acknowledged")
         if isinstance(decided, list) and (made_up := given - set(decided)):
-            yield Violation(f"{at}/acknowledged_safety_checks", f"nobody acknowledged {sorted(map(str, made_up))}")
+            yield Violation(
+                f"{at}/acknowledged_safety_checks", f"nobody acknowledged {sorted(map(str, made_up))}"
+            )
 
 
 def untrue_screen(request: Request, context: Context) -> Iterator[Violation]:

@@ -25,7 +25,11 @@ def _written_by_model(item: view.Item) -> bool:
     found = view.kind(item)
     if found == "message":
         return item.get("role") == "assistant"
-    return found not in _USER_SIDE and found != "additional_tools" and (found not in wire.OUTPUTS or view.served(item))
+    return (
+        found not in _USER_SIDE
+        and found != "additional_tools"
+        and (found not in wire.OUTPUTS or view.served(item))
+    )
 
 
 def _thoughts(request: Request) -> Iterator[tuple[str, view.Item, view.Item | None]]:
@@ -260,7 +264,12 @@ def half_sent_ids(request: Request, context: Context) -> Iterator[Violation]:
     Keep the id of the follower, or leave both out.
     """
     for at, item, behind in _thoughts(request):
-        if item.get("encrypted_content") or not item.get("id") or behind is None or not _written_by_model(behind):
+        if (
+            item.get("encrypted_content")
+            or not item.get("id")
+            or behind is None
+            or not _written_by_model(behind)
+        ):
             continue
         if "id" in wire.ITEMS.get(view.kind(behind), wire.ITEMS["message"]).keys and not behind.get("id"):
             yield Violation(at, "what follows it goes without id")

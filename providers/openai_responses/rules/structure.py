@@ -113,7 +113,12 @@ def null_key(request: Request, context: Context) -> Iterator[Violation]:
     for at, item in view.items(request):
         known = wire.ITEMS.get(view.kind(item))
         for key, value in item.items():
-            if value is None and known is not None and key not in known.nullable and key not in ("content", "type"):
+            if (
+                value is None
+                and known is not None
+                and key not in known.nullable
+                and key not in ("content", "type")
+            ):
                 yield Violation(f"{at}/{key}", f"{key!r} may not be null")
         if view.kind(item) == "web_search_call":
             action = view.mapped(item.get("action"))
@@ -214,9 +219,7 @@ def bad_configuration_update(request: Request, context: Context) -> Iterator[Vio
             yield Violation(f"{at}/{extra}", f"{extra!r} cannot be changed this way")
 
 
-def _rule(
-    number: int, name: str, error: str, check: Any, source: str, applies: str | None = None
-) -> Rule:
+def _rule(number: int, name: str, error: str, check: Any, source: str, applies: str | None = None) -> Rule:
     return Rule(f"OAR-STRUCT-{number:03}", name, "reject", source, error, check, applies=applies)
 
 

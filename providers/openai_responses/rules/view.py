@@ -49,7 +49,9 @@ def kind(item: Item) -> str:
 
 def items(request: Request) -> list[Placed]:
     """The items of the history with their pointers."""
-    return [(f"/input/{n}", item) for n, item in enumerate(listed(request.get("input"))) if isinstance(item, dict)]
+    return [
+        (f"/input/{n}", item) for n, item in enumerate(listed(request.get("input"))) if isinstance(item, dict)
+    ]
 
 
 def of_kind(request: Request, *kinds: str) -> Iterator[Placed]:
