@@ -215,6 +215,9 @@ def _differing_ends(call_id: str, by_mark: dict[str, list[CallFact]]) -> Iterabl
     completions = by_mark.get("call_completed", [])
     if len({repr((_content(f), getattr(f, "is_error", None))) for f in completions}) > 1:
         yield _conflict(call_id, "two different results are recorded; the earlier one counts", completions)
+    ends = [*by_mark.get("call_completed", ()), *by_mark.get("call_terminated", ())]
+    if len({mark(f) for f in ends}) > 1:
+        yield _conflict(call_id, "it is recorded as ended by itself and also as stopped", ends)
     stated = by_mark.get(ATTESTED, [])
     if len({getattr(f, "outcome", None) for f in stated}) > 1:
         yield _conflict(call_id, "its attested outcomes differ; the newest counts", stated)

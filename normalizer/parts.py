@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 from pydantic import Field
 from pydantic_core import core_schema
@@ -104,6 +104,10 @@ class Json:
         return {"description": "A JSON text, or the JSON value itself."}
 
 
+OptionalId: TypeAlias = Annotated[str | None, Field(default=None)]
+"""An id that the record may not have; left out of the JSON form where it is None."""
+
+
 @dataclass(frozen=True, slots=True)
 class Text:
     """Words. `raw` is kept where the block says more than its text (citations, a cache mark)."""
@@ -147,7 +151,7 @@ class ToolCall:
     `form` names the wire's kind of call where there are several (`function`, `custom`, ...).
     """
 
-    id: str | None
+    id: OptionalId
     name: str
     arguments: Json
     raw: Json | None = None
@@ -159,7 +163,7 @@ class ToolCall:
 class ServerToolCall:
     """A call that the provider executes. We never answer it."""
 
-    id: str | None
+    id: OptionalId
     name: str
     arguments: Json
     raw: Json | None = None
@@ -171,7 +175,7 @@ class ServerToolCall:
 class ServerToolResult:
     """What the provider returned for its own call, sealed: `raw` is the only form in which it can be replayed."""
 
-    call_id: str | None
+    call_id: OptionalId
     raw: Json
     is_error: bool = False
     kind: Literal["server_tool_result"] = "server_tool_result"

@@ -120,8 +120,8 @@ class Renderer:
         out = Out([], [], [], [], [], flow.held, set())
         if step.reply is not None:
             replies.render(self, step, flow, before, out)
-            if out.blocks and not flow.started and not self._may_stand_first(out):
-                self._drop_beginning(step, out)
+            if out.blocks and not flow.started:
+                self._begin(step, out)
         messages = []
         after_user, after_result, system = flow.after_user, flow.after_result, flow.system
         if out.blocks:
@@ -240,6 +240,14 @@ class Renderer:
                 len(self.entries),
             )
         return self._first_user
+
+    def _begin(self, step: Step, out: Out) -> None:
+        """Let a reply begin the request, once sent for good, or leave it out."""
+        after = step.after or ""
+        if self.chain.chosen("first", after) or self._may_stand_first(out):
+            out.choices.append(("first", after, None))
+        else:
+            self._drop_beginning(step, out)
 
     def _may_stand_first(self, out: Out) -> bool:
         """Whether a reply may begin the request: after a compaction, or where nobody else says anything."""
