@@ -78,7 +78,8 @@ def turn(number: int, seq: int) -> list[Fact]:
     call = ToolCall(key, "run_command", Json('{"command":"make test"}'))
     return [
         ModelReplied(
-            fact_id=f"live/{number}/reply", seq=seq, turn_id=turn_id, api="anthropic", provider="anthropic", model=MODEL,
+            fact_id=f"live/{number}/reply", seq=seq, turn_id=turn_id, api="anthropic", provider="anthropic",
+            model=MODEL,
             stop_reason="tool_use", parts=(Text("I run the tests."), call),
         ),
         CallCompleted(

@@ -8,7 +8,7 @@ trusted. A fact names a call by its key: the call's id, or `id#2` for the second
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, ClassVar, Final, Literal, TypeAlias
 
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
@@ -17,6 +17,9 @@ from normalizer.parts import Json, Part, ResultPart, Tool
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
+
+PLACEHOLDER: Final = "placeholder"
+"""How the evidence of an attested outcome begins that rests on a made-up text: its content is no output."""
 
 OutcomeKind: TypeAlias = Literal["denied", "never_run", "cancelled_while_running", "completed", "unknown"]
 
@@ -197,7 +200,9 @@ class Told:
 
 @dataclass(frozen=True, slots=True)
 class News:
-    """News of a call, late or told in words only, as it was sent: behind the reply `after` (a `fact_id`, None: before the first), ordered by `seq`."""
+    """News of a call, late or told in words only, as it was sent: behind the reply `after` (a `fact_id`,
+    None: before the first), ordered by `seq`.
+    """
 
     call_id: str
     outcome: str

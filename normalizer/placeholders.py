@@ -13,9 +13,6 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from normalizer.facts import OutcomeKind
 
-PLACEHOLDER: Final = "placeholder"
-"""How the evidence of an attested outcome begins that rests on a made-up text: its content is no output."""
-
 _LONGEST: Final = 400
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 from pydantic_core import from_json
 
 from normalizer.facts import (
+    PLACEHOLDER,
     CallCompleted,
     InstructionsSet,
     ModelReplied,
@@ -26,7 +27,7 @@ from normalizer.frozen import maker
 from normalizer.identity import next_key
 from normalizer.notices import MARK, read_back
 from normalizer.parts import Json, Text
-from normalizer.placeholders import FIRST, PLACEHOLDER, placeholder
+from normalizer.placeholders import FIRST, placeholder
 from normalizer.reading import Finding, Fragment, Leftover
 
 if TYPE_CHECKING:

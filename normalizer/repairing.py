@@ -207,7 +207,10 @@ def _shape(value: Any) -> str:
 
 
 def read_stream(events: Iterable[Any], target: str) -> Reading:
-    """The facts of a stream's events, up to where it ends or is cut. Events are SDK objects, parsed `data`, or SSE text."""
+    """The facts of a stream's events, up to where it ends or is cut.
+
+    Events are SDK objects, parsed `data`, or SSE text.
+    """
     assembler: Assembler = registry.provider(target).assembler()
     for event in events:
         assembler.feed(event)
@@ -221,7 +224,9 @@ def read_stream(events: Iterable[Any], target: str) -> Reading:
 def project(
     transcript: Transcript, target: str, *, previous: Projection | None = None, **options: Any
 ) -> Projection:
-    """The request for one target. `options` are the fields of `Options`; `previous` an earlier projection to go on from.
+    """The request for one target.
+
+    `options` are the fields of `Options`; `previous` is an earlier projection to go on from.
 
     Raises OpenCalls, CannotProject, UnknownFormat (no such target).
     """

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
+from normalizer.facts import PLACEHOLDER
 from normalizer.parts import Json, Text
-from normalizer.placeholders import PLACEHOLDER
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

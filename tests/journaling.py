@@ -75,6 +75,10 @@ class Child:
         """End it at once, wherever it is."""
         os.kill(self.pid, signal.SIGKILL)
 
+    def told_bytes(self) -> int:
+        """How much it has sent by now."""
+        return os.fstat(self._file.fileno()).st_size
+
     def sent(self) -> list[Any]:
         """Everything that it sent, once it is gone. A value that it was killed in is none."""
         os.waitpid(self.pid, 0)

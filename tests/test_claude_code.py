@@ -53,7 +53,8 @@ ASKED = (*TWO, "What happened?")
 # Written by hand from what each situation is known to be.
 EXPECTED: dict[str, Expected] = {
     "interrupted_marker_only": Expected(
-        (UNKNOWN,), findings=("missing_result",), live=("I will list them first.", "Leave the branches alone"), gone=(MARKER,),
+        (UNKNOWN,), findings=("missing_result",), live=("I will list them first.", "Leave the branches alone"),
+        gone=(MARKER,),
         turns=("cancelled", "completed"),
     ),
     "started_then_told_rejected": Expected((STOPPED,), ("contradiction",), ("Did the commit land?",), ("rejected",)),
@@ -94,7 +95,9 @@ EXPECTED: dict[str, Expected] = {
         (DONE, DONE), ("orphan_result", "parent_missing"), ("Which one is down?",), ("two is up",)
     ),
     "partial_output_of_a_stopped_command": Expected((STOPPED,), live=("How many pages are done?",)),
-    "esc_with_three_open_calls": Expected((UNKNOWN,) * 3, findings=("missing_result",) * 3, live=("Use only folder b.",), gone=(MARKER,)),
+    "esc_with_three_open_calls": Expected(
+        (UNKNOWN,) * 3, findings=("missing_result",) * 3, live=("Use only folder b.",), gone=(MARKER,)
+    ),
     "whitespace_only_assistant_text": Expected((), (), ("Think about it.", "Well?", "Here is my answer.", "Good.")),
     "run_of_nul_bytes": Expected((), ("bad_line",), ("First.", "First reply.", "Second reply.", "Third.")),
     "parent_that_was_never_written": Expected(
@@ -104,7 +107,8 @@ EXPECTED: dict[str, Expected] = {
         (DONE,), ("orphan_result", "parent_missing", "parent_missing"), ("What is in this folder?", "The folder holds")
     ),
     "broken_result_line_lost_later_turns_present": Expected(
-        (UNKNOWN, DONE), ("missing_result", "parent_missing"), ("What is in this folder?", "I will look", "The folder holds")
+        (UNKNOWN, DONE), ("missing_result", "parent_missing"),
+        ("What is in this folder?", "I will look", "The folder holds"),
     ),
     "broken_same_line_twice": Expected((DONE, DONE), (), ("I will look", "The folder holds")),
     "broken_torn_last_line": Expected((UNKNOWN, DONE), ("bad_line", "missing_result"), ("I will look",)),

@@ -53,7 +53,7 @@ class Running:
         self._closed = anyio.Event()
         self._waiting = anyio.CancelScope()
         self._residue: tuple[str, ...] = ()
-        # The signals that were sent, and whether the command was alone and deaf to all of them.
+        # The signals that the command was sent, and whether the command was alone and deaf to all of them.
         self._sent: set[str] = set()
         self._deaf = True
 
@@ -216,8 +216,9 @@ class Running:
         self._residue = described(members)
 
     def _send(self, force: Force, members: list[psutil.Process]) -> None:
-        self._deaf = self._family.deaf_to(force) and self._deaf
-        self._sent.add(self._family.signals.get(force, force))
+        if self._family.leader_alive():
+            self._deaf = self._family.deaf_to(force) and self._deaf
+            self._sent.add(self._family.signals.get(force, force))
         self._family.send(force, members)
 
     async def _gone(self, force: Force, told: list[psutil.Process], seconds: float) -> list[psutil.Process]:

@@ -347,7 +347,7 @@ def _fitting(
             kept.append(inner if trimmed == inner else trimmed)
         elif kind in ("image", "document", "search_result", "text") and not programmatic:
             side.later.append(inner)
-            _note(rendered, "media_moved", f"a {kind} block may not stand in this result: it is sent behind the results",
+            _note(rendered, "media_moved", f"a {kind} block may not stand in this result: it is sent behind it",
                   because, call, fact, None)  # fmt: skip
         elif kind in ("image", "document", "search_result", "browser_state", "tool_reference"):
             _note(rendered, "media_moved", f"a {kind} block may not stand in this result and is left out", because,

@@ -45,7 +45,8 @@ def honest(block: dict[str, Any] | None, notes: Sequence[Adjustment], fact_id: s
     if kind == source.get("media_type") and plain is data:
         return block
     notes.append(  # type: ignore[attr-defined]
-        Adjustment("trimmed", f"a picture declared as {source.get('media_type')!r} is {kind!r} by its bytes", "ANT-BLK-005",
+        Adjustment("trimmed", f"a picture declared as {source.get('media_type')!r} is {kind!r} by its bytes",
+                   "ANT-BLK-005",
                    facts=(fact_id,), content=str(source.get("media_type")))
     )  # fmt: skip
     return {**block, "source": {**source, "media_type": kind, "data": plain}}

@@ -37,8 +37,8 @@ class _Kept:
 def project(transcript: Transcript, options: Options, previous: Projection | None = None) -> Projection:
     """The Messages request for these facts.
 
-    Raises OpenCalls where calls are pending and `open_calls` is `refuse`, CannotProject with the reason `no_messages` where
-    there is nothing to send, and `unknown_profile` for a profile, of which this API has none.
+    Raises OpenCalls where calls are pending and `open_calls` is `refuse`, CannotProject with the reason `no_messages`
+    where there is nothing to send, and `unknown_profile` for a profile, of which this API has none.
     """
     if options.profile is not None:
         raise CannotProject(

@@ -233,7 +233,7 @@ class Renderer:
     # ------------------------------------------------------------ the beginning
 
     def first_user(self) -> int:
-        """The index of the first entry of the user's side that says something; the number of entries if there is none."""
+        """The index of the first entry of the user's side that says something; beyond all entries if there is none."""
         if self._first_user is None:
             self._first_user = next(
                 (n for n, e in enumerate(self.entries) if e.kind in _USER_SIDE and _says(e)),
@@ -300,7 +300,7 @@ class Renderer:
     def _without_thoughts(
         self, step: Step, messages: list[dict[str, Any]], rendered: Rendered[Flow]
     ) -> dict[str, Any] | None:
-        """The beginning of a reply without its reasoning, which such a beginning may not hold; None if nothing is left."""
+        """The beginning of a reply without reasoning, which it may not hold; None if nothing is left."""
         content = messages[-1]["content"]
         if isinstance(content, str) or not any(b.get("type") in wire.THINKING for b in content):
             return messages[-1]

@@ -53,7 +53,7 @@ def render(renderer: Renderer, step: Step, flow: Flow, before: Rendering[Any], o
                 continue
             raw = part.raw
             own = raw is not None and raw.value.get("type") == "text"
-            block = words.replay(raw.value, out, entry) if own else {"type": "text", "text": text}  # type: ignore[union-attr]
+            block = words.replay(raw.value, out, entry) if own else {"type": "text", "text": text}
             pieces.append(Piece(part, None, block))
         elif kind == "tool_call":
             key = next(keys_of)
@@ -106,7 +106,7 @@ def _call_block(renderer: Renderer, entry: Entry, key: str, part: ToolCall, out:
         out.changed = True
     arguments = part.arguments
     given = _input(arguments)
-    own = part.raw.value if part.raw is not None else None
+    own: Any = part.raw.value if part.raw is not None else None
     native = isinstance(own, dict) and own.get("type") == "tool_use"
     if WRAPPED in given or (native and type(own.get("input")) is not dict):
         out.notes.append(
@@ -147,7 +147,9 @@ def _repeated(entry: Entry, part: ToolCall, out: Out) -> None:
 
 
 def _left_out_whole(renderer: Renderer, step: Step, flow: Flow, out: Out, why: str, because: str) -> None:
-    """A refused turn, or the cut continuation of an open server call, is no history; what its calls did is told in words.
+    """A refused turn, or the cut continuation of an open server call, is no history.
+
+    What its calls did is told in words.
 
     The server can still go on with a call that was open before it.
     """

@@ -63,7 +63,7 @@ def project(transcript: Transcript, options: Options, previous: Projection | Non
     )
     told = _new_told(transcript, kept, chain)
     ids, taken = calls.ids(transcript, chain, (kept.ids, kept.taken) if kept is not None else None)
-    head = top.build(transcript, profile, model, chain.base, kept.top if kept is not None else None)
+    head = top.build(transcript, profile, model, chain.sent.values(), kept.top if kept is not None else None)
     renderer = Renderer(transcript, options, profile, model, chain, ids, head)
     reusable = kept is not None and head.shapes(kept.top) and not chain.restarted
     rendering = render_steps(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from normalizer.transcript import ServerCall
+    from normalizer.parts import ServerToolCall, ServerToolResult
 
 # Keys whose strings a reader can make something of; sealed fields, ids and types are none of them.
 _READABLE: Final = frozenset(
@@ -16,14 +16,14 @@ _READABLE: Final = frozenset(
 )  # fmt: skip
 
 
-def quote(call: ServerCall) -> str:
-    """The note about one call: what was asked, and the readable words of what came back."""
-    lines = [f"[run by the provider's server: {call.name}]", call.part.arguments.text]
-    if call.result is None:
-        lines.append("[no result is recorded]")
-    else:
-        lines.extend(_words(call.result.raw.value, ""))
-    return "\n".join(lines)
+def asked(part: ServerToolCall) -> str:
+    """What the server was asked to do."""
+    return f"[run by the provider's server: {part.name}]\n{part.arguments.text}"
+
+
+def found(part: ServerToolResult, name: str | None) -> str:
+    """The readable words of what came back."""
+    return "\n".join([f"[result of the provider's server: {name or 'unknown'}]", *_words(part.raw.value, "")])
 
 
 def _words(value: Any, key: str) -> Iterator[str]:

@@ -18,7 +18,9 @@ from normalizer.providers.openai_chat import answers, reasoning, replies, user_s
 from normalizer.stepping import Rendered, Rendering, Step
 
 if TYPE_CHECKING:
-    from normalizer.chains import Chain
+    from collections.abc import Iterator
+
+    from normalizer.chains import Chain, State
     from normalizer.parts import Media
     from normalizer.projection import Options
     from normalizer.providers.openai_chat.top import Top
@@ -37,13 +39,13 @@ class Flow:
 class Out:
     """A step while it is being made.
 
-    `told_aside` are calls that are told as text, `quotes` notes about a server's calls, `moved` media of results.
+    `aside` are keys of calls that are told in words, `quotes` notes about a server's calls, `moved` media of results.
     `dropped`: something of the reply was left out.
     """
 
     notes: list[Adjustment] = field(default_factory=list)
     choices: list[tuple[str, str, str | None]] = field(default_factory=list)
-    told_aside: list[Call] = field(default_factory=list)
+    aside: list[str] = field(default_factory=list)
     quotes: list[str] = field(default_factory=list)
     moved: list[tuple[str, list[Media]]] = field(default_factory=list)
     dropped: bool = False
@@ -113,7 +115,7 @@ class Renderer:
         for text in out.quotes:
             side.note(text)
         asks = False
-        for item in self._items(step):
+        for item in self._items(step, out.aside):
             if isinstance(item, News):
                 self._news(step, item, side, rendered)
                 asks = True
@@ -124,8 +126,6 @@ class Renderer:
                 asks = True
             elif item.kind != "tools":
                 asks = side.said(item) or asks
-        for call in out.told_aside:
-            asks = self._tell_aside(call, side, rendered) or asks
         return asks
 
     def _is_own(self, step: Step) -> bool:
@@ -140,31 +140,47 @@ class Renderer:
                 return True
         return reply is None or getattr(reply.fact, "api", None) in (None, wire.API)
 
-    def _items(self, step: Step) -> list[Any]:
+    def _items(self, step: Step, aside: list[str]) -> list[Any]:
         """Everything but results, in order of `seq`."""
-        fixed = self.news_by_step.get(step.after, ())
-        fresh = self._fresh_news(step) if step.last and self.chain.base is not None else []
-        if not fixed and not fresh:
-            return list(step.behind)
-        return sorted([*step.behind, *fixed, *fresh], key=_seq)
+        items: list[Any] = [*step.behind, *self.news_by_step.get(step.after, ())]
+        if step.last and self.chain.base is not None:
+            items.extend(self._fresh_news(step))
+        if aside and (step.last or self.chain.base is None):
+            items.extend(self._aside(step, aside))
+        if len(items) > len(step.behind):
+            items.sort(key=_seq)
+        return items
 
-    def _fresh_news(self, step: Step) -> list[News]:
+    def _fresh_news(self, step: Step) -> Iterator[News]:
         """News about calls that were told otherwise, or as running, in an earlier request of this chain."""
-        found = []
         for key, told in self.chain.states.items():
             call = self.calls.get(key)
-            if call is None or told[0] == "void":
+            if call is None:
                 continue
             if len(call.facts) == 1 and told[0] == "completed" and told[1] == call.facts[0].fact_id:
                 continue
             kind = notices.told_kind(call, running=self.running)
             now = state(call, kind)
             if now != told and not (told[1] and now[1]):
-                wire_id = (self.chain.told[key].wire_id if key in self.chain.told else None) or self.ids[key]
-                text = notices.late_news(call, kind, wire_id, self.options.notices)
-                seq = call.facts[-1].seq if call.facts else 0
-                found.append(News(key, now[0], text, step.after, seq, now[1], now[2]))
-        return found
+                told_before = self.chain.told.get(key)
+                wire_id = (told_before.wire_id if told_before else None) or self.ids[key]
+                tell = notices.told_as_text if key in self.chain.aside else notices.late_news
+                yield self._news_of(step, call, now, tell(call, kind, wire_id, self.options.notices))
+
+    def _aside(self, step: Step, keys: list[str]) -> Iterator[News]:
+        """Calls that may not be shown as calls, though they did something, told in words."""
+        for key in keys:
+            call = self.calls[key]
+            kind = notices.told_kind(call, running=self.running)
+            if key not in self.chain.states and kind not in ("denied", "never_run") and call.facts:
+                text = notices.told_as_text(call, kind, self.ids[key], self.options.notices)
+                yield self._news_of(step, call, state(call, kind), text)
+
+    def _news_of(self, step: Step, call: Call, now: State, text: str) -> News:
+        """News of a call: it stands at the call's newest fact, and never before what was sent."""
+        sent = self.chain.base.through if self.chain.base is not None else 0
+        seq = max(call.facts[-1].seq if call.facts else 0, sent)
+        return News(call.key, now[0], text, seq, after=step.after, result=now[1], effects=now[2])
 
     def _news(self, step: Step, item: News, side: user_side.Side, rendered: Rendered[Flow]) -> None:
         """Late news, and the media of the result that it tells."""
@@ -179,38 +195,25 @@ class Renderer:
             if parts:
                 blocks = answers.moved_media(self, self.ids[item.call_id], parts, side.out, fact.fact_id)
                 side.note(self.content(step.reply or self.entries[0], blocks, side.out, single=False))
-        if item not in self.chain.news:
-            rendered.news.append(replace(item, after=step.after))
-            rendered.adjustments.append(
-                Adjustment(
-                    "late_news",
-                    f"call {item.call_id!r} was told otherwise before; what is known now is told at the end",
-                    item.outcome,
-                    item.call_id,
-                    (item.result,) if item.result else (),
-                    item.text,
-                )
-            )
+        if item in self.chain.news:
+            return
+        rendered.news.append(replace(item, after=step.after))
+        aside = item.call_id not in self.chain.told and item.call_id not in self.chain.states
+        why = (
+            "is told in words: its reply is left out"
+            if aside
+            else "was told otherwise before; what is known now is told at the end"
+        )
+        rendered.adjustments.append(
+            Adjustment("told_as_text" if aside else "late_news", f"call {item.call_id!r} {why}", item.outcome,
+                       item.call_id, (item.result,) if item.result else (), item.text)
+        )  # fmt: skip
 
     def _read_news(self, entry: Entry) -> str:
         """Late news that stood in what was read, sealed for the id that its call has here."""
         fact: Any = entry.fact
         wire_id = self.ids[fact.call_id]
         return notices.sealed(f"{notices.MARK}{fact.outcome}] [late, call {wire_id}]\n{fact.notice}", wire_id)
-
-    def _tell_aside(self, call: Call, side: user_side.Side, rendered: Rendered[Flow]) -> bool:
-        """A call that may not be shown as one, though it did something, is told in words."""
-        kind = notices.told_kind(call, running=self.running)
-        if kind in ("denied", "never_run") or not call.facts:
-            return False
-        text = notices.told_as_text(call, kind, self.ids[call.key], self.options.notices)
-        side.note(text)
-        rendered.choices.append(("told", call.key, None))
-        rendered.adjustments.append(
-            Adjustment("told_as_text", f"call {call.key!r} is told in words: its reply is left out", kind, call.key,
-                       tuple(f.fact_id for f in call.facts), text)
-        )  # fmt: skip
-        return True
 
     # ------------------------------------------------------------ what the helpers ask
 

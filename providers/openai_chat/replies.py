@@ -111,7 +111,7 @@ def _sorted(renderer: Renderer, entry: Entry, out: Out) -> _Said:
                 elif at < border:
                     _note(entry, out, "dropped_turn", "a call before a fallback block is void", None, call_id=key,
                           content=f"{part.name} {part.arguments.text}")  # fmt: skip
-                    out.told_aside.append(renderer.calls[key])
+                    out.aside.append(key)
                 else:
                     said.calls.append((renderer.calls[key], calls.block(renderer, entry, key, part, out)))
             case "reasoning":
@@ -189,10 +189,12 @@ def _server(
     raw = part.raw
     _note(entry, out, "dropped_server_tool", "a call that the provider's own server ran has no form here",
           "OAC-STATE-003", call_id=key, content=raw.text if raw is not None else media.whole(part))  # fmt: skip
-    if renderer.options.server_tools == "quote" and part.kind == "server_tool_call":
+    if renderer.options.server_tools == "quote":
         call = renderer.server_calls.get(key or "")
-        if call is not None:
-            out.quotes.append(quotes.quote(call))
+        if part.kind == "server_tool_call":
+            out.quotes.append(quotes.asked(part))
+        else:
+            out.quotes.append(quotes.found(part, call.name if call is not None else None))
 
 
 def _last_fallback(entry: Entry) -> int:
@@ -211,9 +213,7 @@ def _refused(renderer: Renderer, entry: Entry, out: Out) -> None:
         None,
         content=content,
     )
-    out.told_aside.extend(
-        renderer.calls[key] for key in entry.calls if key is not None and key in renderer.calls
-    )
+    out.aside.extend(key for key in entry.calls if key is not None and key in renderer.calls)
 
 
 def _trim_end(entry: Entry, said: _Said, out: Out) -> None:

@@ -58,18 +58,22 @@ class Top:
 
 
 def build(
-    transcript: Transcript, profile: Profile, model: str | None, base: RequestSent | None, before: Top | None
+    transcript: Transcript,
+    profile: Profile,
+    model: str | None,
+    sent: Iterable[RequestSent],
+    before: Top | None,
 ) -> Top:
     """The top of the request; `before`, if nothing that it depends on has changed."""
     heads, calls = transcript.heads, len(transcript.calls)
-    if before is not None and _same(before, transcript):
+    replaced = _replaced(transcript, sent)
+    if before is not None and before.replaced == replaced and _same(before, transcript):
         before.calls = calls
         return before
     used = dict.fromkeys(call.part.name for call in transcript.calls.values())
-    top = Top(heads=heads, used=frozenset(used), calls=calls)
+    top = Top(heads=heads, used=frozenset(used), calls=calls, replaced=replaced)
     instructions = [entry for entry in heads if entry.kind == "instructions"]
     top.role = _role(instructions, profile, model)
-    top.replaced = _replaced(transcript, instructions, base)
     if profile.alternate:
         top.gathered = tuple(entry for entry in instructions if entry.fact.fact_id not in top.replaced)
     _rename(top, used)
@@ -117,13 +121,17 @@ def recorded_role(entry: Entry) -> str | None:
     return "system" if entry.fact.group is not None else None
 
 
-def _replaced(transcript: Transcript, entries: list[Entry], base: RequestSent | None) -> frozenset[str]:
-    """Instructions that are not sent any more: replaced while nothing was said or sent yet."""
+def _replaced(transcript: Transcript, sent: Iterable[RequestSent]) -> frozenset[str]:
+    """Instructions that are not sent any more: others took their place while nothing was said, and nothing was sent."""
     said = next((e.fact.seq for e in transcript.entries if e.kind not in ("instructions", "tools")), None)
-    sent = base.through if base is not None else -1
-    early = [e for e in entries if (said is None or e.fact.seq < said) and e.fact.seq > sent]
-    last = next((n for n in range(len(early) - 1, -1, -1) if not early[n].fact.additional), 0)
-    return frozenset(entry.fact.fact_id for entry in early[:last])
+    early = [e for e in transcript.heads if e.kind == "instructions" and (said is None or e.fact.seq < said)]
+    borders = [request.through for request in sent] if len(early) > 1 else []
+    found: set[str] = set()
+    for number, entry in enumerate(early):
+        new: Any = next((e.fact for e in early[number + 1 :] if not e.fact.additional), None)  # type: ignore[union-attr]
+        if new is not None and not any(entry.fact.seq <= border < new.seq for border in borders):
+            found.add(entry.fact.fact_id)
+    return frozenset(found)
 
 
 # ---------------------------------------------------------------- tools

@@ -34,6 +34,12 @@ _NOTICE: Final = "notice"
 """The key under which a local shell's JSON text holds a notice."""
 
 
+def word(item: Item, key: str) -> str | None:
+    """The value of a key if it is a text that says something, else None."""
+    found = item.get(key)
+    return found if isinstance(found, str) and found else None
+
+
 def kind(item: Item) -> str:
     """The type of an item; a message and a reference may leave it out."""
     found = item.get("type")
@@ -49,7 +55,7 @@ def served(item: Item) -> bool:
     found = kind(item)
     if found == "shell_call":
         where = item.get("environment")
-        return isinstance(where, dict) and where.get("type") in wire.SERVER_ENVIRONMENTS
+        return isinstance(where, dict) and word(where, "type") in wire.SERVER_ENVIRONMENTS
     return found in ("tool_search_call", "tool_search_output") and item.get("execution") == "server"
 
 
@@ -98,22 +104,17 @@ class Pairing:
         if found == "message":
             return _message(item)
         if found == "tool_search_call" and served(item):
-            call_id = _word(item, "call_id") or _word(item, "id") or f"tool_search:{place}"
-            if not _word(item, "call_id"):
+            call_id = word(item, "call_id") or word(item, "id") or f"tool_search:{place}"
+            if not word(item, "call_id"):
                 self._waiting.append(call_id)
             return (ServerToolCall(call_id, "tool_search", _arguments(item), Json.of(item), found),)
         if found == "tool_search_output":
-            named = _word(item, "call_id") or (self._waiting.pop(0) if self._waiting else None)
+            named = word(item, "call_id") or (self._waiting.pop(0) if self._waiting else None)
             return (ServerToolResult(named, Json.of(item)),)
         if found == "shell_call_output":
-            return (ServerToolResult(_word(item, "call_id"), Json.of(item)),)
+            return (ServerToolResult(word(item, "call_id"), Json.of(item)),)
         make = _MAKERS.get(found)
         return make(item) if make is not None else (Opaque(found, Json.of(item)),)
-
-
-def _word(item: Item, key: str) -> str | None:
-    found = item.get(key)
-    return found if isinstance(found, str) and found else None
 
 
 def _arguments(item: Item) -> Json:
@@ -164,15 +165,13 @@ def _reasoning(item: Item) -> tuple[Part, ...]:
 
 def _function(item: Item) -> tuple[Part, ...]:
     raw = None if list(item) == _FUNCTION_KEYS and isinstance(item["arguments"], str) else Json.of(item)
-    call_id = _word(item, "call_id")
+    call_id = word(item, "call_id")
     return (ToolCall(call_id, str(item["name"]), _arguments(item), raw if call_id else Json.of(item)),)
 
 
 def _custom(item: Item) -> tuple[Part, ...]:
     arguments = Json.of({"input": item.get("input")})
-    return (
-        ToolCall(_word(item, "call_id"), str(item["name"]), arguments, Json.of(item), "custom_tool_call"),
-    )
+    return (ToolCall(word(item, "call_id"), str(item["name"]), arguments, Json.of(item), "custom_tool_call"),)
 
 
 def _machine(name: str, key: str) -> Callable[[Item], tuple[Part, ...]]:
@@ -182,20 +181,20 @@ def _machine(name: str, key: str) -> Callable[[Item], tuple[Part, ...]]:
             given = {"actions": item["actions"]}
         arguments = Json.of({} if given is None else given)
         if served(item):
-            return (ServerToolCall(_word(item, "call_id"), name, arguments, Json.of(item), kind(item)),)
-        return (ToolCall(_word(item, "call_id"), name, arguments, Json.of(item), kind(item)),)
+            return (ServerToolCall(word(item, "call_id"), name, arguments, Json.of(item), kind(item)),)
+        return (ToolCall(word(item, "call_id"), name, arguments, Json.of(item), kind(item)),)
 
     return make
 
 
 def _search(item: Item) -> tuple[Part, ...]:
     return (
-        ToolCall(_word(item, "call_id"), "tool_search", _arguments(item), Json.of(item), "tool_search_call"),
+        ToolCall(word(item, "call_id"), "tool_search", _arguments(item), Json.of(item), "tool_search_call"),
     )
 
 
 def _hosted(item: Item) -> tuple[Part, ...]:
-    found, call_id = kind(item), _word(item, "id")
+    found, call_id = kind(item), word(item, "id")
     given = next(
         (item[key] for key in ("arguments", "action", "queries", "code") if item.get(key) is not None), None
     )
@@ -209,7 +208,7 @@ def _hosted(item: Item) -> tuple[Part, ...]:
             {} if given is None else {"queries" if isinstance(given, list) else "code": given}
         )
     # a call of an MCP server may come without a status; it is over when it has an output or an error
-    ended = item.get("status") in wire.TERMINAL or (
+    ended = word(item, "status") in wire.TERMINAL or (
         found == "mcp_call" and item.get("status") is None and (item.get("output") or item.get("error"))
     )
     if not ended or call_id is None:
@@ -233,16 +232,16 @@ def whole(call: ServerToolCall, result: ServerToolResult | None) -> Item:
 
 def _program(item: Item) -> tuple[Part, ...]:
     code = Json.of({"code": item.get("code")})
-    return (ServerToolCall(_word(item, "call_id"), "program", code, Json.of(item), "program"),)
+    return (ServerToolCall(word(item, "call_id"), "program", code, Json.of(item), "program"),)
 
 
 def _program_output(item: Item) -> tuple[Part, ...]:
-    return (ServerToolResult(_word(item, "call_id"), Json.of(item), item.get("status") == "incomplete"),)
+    return (ServerToolResult(word(item, "call_id"), Json.of(item), item.get("status") == "incomplete"),)
 
 
 def _approval(item: Item) -> tuple[Part, ...]:
     name = str(item.get("name") or "")
-    return (ServerToolCall(_word(item, "id"), name, _arguments(item), Json.of(item), "mcp_approval_request"),)
+    return (ServerToolCall(word(item, "id"), name, _arguments(item), Json.of(item), "mcp_approval_request"),)
 
 
 _MAKERS: Final[dict[str, Callable[[Item], tuple[Part, ...]]]] = {
@@ -285,23 +284,23 @@ def input_part(piece: Any) -> Part:
     if found == "input_audio":
         sound = piece.get("input_audio")
         held = sound if isinstance(sound, dict) else {}
-        return Media("audio", f"audio/{held.get('format') or 'wav'}", _word(held, "data"), raw=Json.of(piece))
+        return Media("audio", f"audio/{held.get('format') or 'wav'}", word(held, "data"), raw=Json.of(piece))
     return Opaque(found if isinstance(found, str) else "", Json.of(piece))
 
 
 def _image(piece: Item, address: Any, raw: Json | None) -> Part:
     media_type, data, url = _address(address)
-    return Media("image", media_type, data, url, _word(piece, "file_id"), raw=raw)
+    return Media("image", media_type, data, url, word(piece, "file_id"), raw=raw)
 
 
 def _file(piece: Item, raw: Json | None) -> Part:
     media_type, data, url = _address(piece.get("file_data"))
     if url is not None:
         data, url = url, None  # data without a scheme is base64 as it is
-    name = _word(piece, "filename")
+    name = word(piece, "filename")
     if media_type is None and name is not None and name.lower().endswith(".pdf"):
         media_type = "application/pdf"
-    return Media("document", media_type, data, _word(piece, "file_url"), _word(piece, "file_id"), name, raw)
+    return Media("document", media_type, data, word(piece, "file_url"), word(piece, "file_id"), name, raw)
 
 
 def _address(address: Any) -> tuple[str | None, str | None, str | None]:

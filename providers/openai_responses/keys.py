@@ -115,7 +115,7 @@ def _searched(item: Item) -> bool:
     """Whether a web search says what it did."""
     action = item["action"]
     wanted = {"search": (), "open_page": (), "find_in_page": ("url", "pattern")}
-    if not isinstance(action, dict) or action.get("type") not in wanted:
+    if not isinstance(action, dict) or items.word(action, "type") not in wanted:
         return False
     nulls = {key for key, value in action.items() if value is None}
     return all(key in action for key in wanted[action["type"]]) and nulls <= (
@@ -127,7 +127,7 @@ def _operated(item: Item) -> bool:
     """Whether a patch says what to do."""
     operation = item["operation"]
     wanted = {"create_file": ("path", "diff"), "update_file": ("path", "diff"), "delete_file": ("path",)}
-    if not isinstance(operation, dict) or operation.get("type") not in wanted:
+    if not isinstance(operation, dict) or items.word(operation, "type") not in wanted:
         return False
     return all(isinstance(operation.get(key), str) for key in wanted[operation["type"]])
 

@@ -28,7 +28,7 @@ _NO_FORM: Final = "OAR-CONTENT-004"
 def piece(part: Any) -> tuple[Piece | None, str]:
     """A text, medium or opaque part as one part of this API; else None and the rule that keeps it out."""
     raw = part.raw.value if part.raw is not None else None
-    own = raw if isinstance(raw, dict) and raw.get("type") in wire.INPUT_PARTS else None
+    own = raw if isinstance(raw, dict) and raw.get("type") in tuple(wire.INPUT_PARTS) else None
     if part.kind == "text":
         return (_known(own) if own is not None else {"type": "input_text", "text": part.text}), ""
     if part.kind != "media":

@@ -55,10 +55,11 @@ def _sniff_items(found: list[Any]) -> int:
     for item in found:
         if not isinstance(item, dict):
             return 0
-        if item.get("type") in wire.ITEMS:
+        if items.word(item, "type") in wire.ITEMS:
             score = max(score, 90)
         elif isinstance(item.get("role"), str) and "content" in item and "parts" not in item:
-            kinds = {p.get("type") for p in item.get("content") or () if isinstance(p, dict)}
+            pieces = item["content"] if isinstance(item["content"], list) else []
+            kinds = {items.word(piece, "type") for piece in pieces if isinstance(piece, dict)}
             score = max(score, 90 if kinds & (wire.INPUT_PARTS | wire.OUTPUT_PARTS) else 20)
         elif item.keys() != {"id"}:
             return 0
@@ -114,7 +115,9 @@ def _in_order(data: list[Any]) -> list[Any]:
     behind = [
         n > places[item["call_id"]]
         for n, item in enumerate(data)
-        if isinstance(item, dict) and items.kind(item) in wire.OUTPUTS and item.get("call_id") in places
+        if isinstance(item, dict)
+        and items.kind(item) in wire.OUTPUTS
+        and items.word(item, "call_id") in places
     ]
     return data[::-1] if behind and not any(behind) else data
 
@@ -206,7 +209,9 @@ class _Reader:
         if found == "message":
             return item.get("role") in ("assistant", "model")
         if found in wire.OUTPUTS:
-            return items.served(item) or item.get("call_id") in self.recorder.server_ids | self._served()
+            return (
+                items.served(item) or items.word(item, "call_id") in self.recorder.server_ids | self._served()
+            )
         return found not in _CONTROLS and found != "additional_tools"
 
     def _served(self) -> set[str]:

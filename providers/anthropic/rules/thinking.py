@@ -63,7 +63,11 @@ def thinking_in_prefill(request: Request, context: Context) -> Iterator[Violatio
 
     Leave the thinking out of that message.
     """
-    if context.get("history") or view.thinking(request) not in ("", "disabled") or not view.model(request).prefill:
+    if (
+        context.get("history")
+        or view.thinking(request) not in ("", "disabled")
+        or not view.model(request).prefill
+    ):
         return
     turns = view.turns(request)
     if turns and turns[-1].role == "assistant":

@@ -25,7 +25,7 @@ def foreign_assistant_part(request: Request, context: Context) -> Iterator[Viola
     """
     for at, item in view.messages(request, "assistant"):
         for place, part in view.parts(item, at):
-            if part.get("type") not in wire.OUTPUT_PARTS:
+            if view.text(part.get("type")) not in wire.OUTPUT_PARTS:
                 yield Violation(f"{place}/type", f"no assistant message holds {part.get('type')!r}")
 
 
@@ -37,7 +37,7 @@ def foreign_input_part(request: Request, context: Context) -> Iterator[Violation
     """
     for at, item in view.messages(request, *_NOT_ASSISTANT):
         for place, part in view.parts(item, at):
-            if part.get("type") not in wire.INPUT_PARTS:
+            if view.text(part.get("type")) not in wire.INPUT_PARTS:
                 yield Violation(f"{place}/type", f"no {item['role']} message holds {part.get('type')!r}")
 
 
@@ -49,7 +49,7 @@ def chat_part(request: Request, context: Context) -> Iterator[Violation]:
     """
     for at, item in view.messages(request):
         for place, part in view.parts(item, at):
-            if part.get("type") in _CHAT_PARTS:
+            if view.text(part.get("type")) in _CHAT_PARTS:
                 yield Violation(f"{place}/type", f"{part['type']!r} is a part of Chat Completions")
 
 
@@ -100,7 +100,7 @@ def foreign_output_part(request: Request, context: Context) -> Iterator[Violatio
     """
     for at, item in view.of_kind(request, "function_call_output", "custom_tool_call_output"):
         for place, part in view.parts(item, at, "output"):
-            if part.get("type") not in wire.INPUT_PARTS:
+            if view.text(part.get("type")) not in wire.INPUT_PARTS:
                 yield Violation(f"{place}/type", f"no output holds {part.get('type')!r}")
 
 
@@ -115,7 +115,7 @@ def refusal_as_text(request: Request, context: Context) -> Iterator[Violation]:
         if isinstance(item.get("content"), str) and item["content"] in refused:
             yield Violation(f"{at}/content", "this was a refusal")
         for place, part in view.parts(item, at):
-            if part.get("type") == "output_text" and part.get("text") in refused:
+            if part.get("type") == "output_text" and view.text(part.get("text")) in refused:
                 yield Violation(place, "this was a refusal")
 
 
@@ -141,7 +141,7 @@ def changed_phase(request: Request, context: Context) -> Iterator[Violation]:
     Keep the phase with the message and never guess one.
     """
     for at, item in view.messages(request):
-        if item.get("phase") is not None and item["phase"] not in wire.PHASES:
+        if item.get("phase") is not None and view.text(item["phase"]) not in wire.PHASES:
             yield Violation(f"{at}/phase", f"there is no phase {item['phase']!r}")
     for at, item, given in view.originals(request, context, "message"):
         if given.get("phase") is not None and item.get("phase") != given["phase"]:

@@ -145,7 +145,7 @@ def repeated_approval_request(request: Request, context: Context) -> Iterator[Vi
     """
     before = {view.text(item.get("id")) for item in view.held(request, context) or ()}
     for at, item in view.of_kind(request, "mcp_approval_request"):
-        if item.get("id") in before:
+        if view.text(item.get("id")) in before - {""}:
             yield Violation(at, f"the server holds {item['id']!r}")
 
 

@@ -34,7 +34,7 @@ def unknown_choice(request: Request, context: Context) -> Iterator[Violation]:
     choice = view.mapped(request.get("tool_choice"))
     name = choice.get("name")
     named = choice.get("type") in _NAMED and isinstance(name, str)
-    if named and name not in {tool.get("name") for tool in (*_tools(request), *_added(request))}:
+    if named and name not in {view.text(tool.get("name")) for tool in (*_tools(request), *_added(request))}:
         yield Violation("/tool_choice/name", f"no tool is called {name!r}")
 
 

@@ -20,7 +20,9 @@ _RUNNER: Final = "SDK lib/responses_tool_runner.py"
 def _fragments(request: Request, context: Context, *why: str) -> Iterator[Violation]:
     """Items in the request of which the record says that they were cut, for one of these reasons."""
     found = view.listed(view.mapped(context.get("truth")).get("fragments"))
-    cut = {view.text(view.mapped(f).get("ref")): f.get("why") for f in found if isinstance(f, dict)}
+    cut = {
+        view.text(view.mapped(f).get("ref")): view.text(f.get("why")) for f in found if isinstance(f, dict)
+    }
     for at, item in view.items(request):
         for key in ("id", "call_id"):
             reason = cut.get(view.text(item.get(key)))

@@ -47,7 +47,7 @@ def unknown_role(request: Request, context: Context) -> Iterator[Violation]:
     A result becomes the output item of its call.
     """
     for at, item in view.messages(request):
-        if item.get("role") not in wire.ROLES:
+        if view.text(item.get("role")) not in wire.ROLES:
             yield Violation(f"{at}/role", f"there is no role {item.get('role')!r}")
 
 

@@ -100,7 +100,7 @@ def served(item: Item) -> bool:
     """Whether the server runs this call itself (or ran it, for a tool search's output)."""
     found = kind(item)
     if found == "shell_call":
-        return mapped(item.get("environment")).get("type") in wire.SERVER_ENVIRONMENTS
+        return text(mapped(item.get("environment")).get("type")) in wire.SERVER_ENVIRONMENTS
     return found in ("tool_search_call", "tool_search_output") and item.get("execution") == "server"
 
 
