@@ -26,7 +26,7 @@ from normalizer.sent import request_sent
 
 if TYPE_CHECKING:
     from normalizer.projection import Projection
-    from normalizer.transcript import Call, Entry
+    from normalizer.transcript import Call
 
 try:
     import httpx2 as http  # what the SDK is built on decides what a broken connection raises
@@ -82,11 +82,8 @@ class Chain:
 class Conversation:
     """The host. `facts` is all that it knows; the rest is for the laws that are checked at each request."""
 
-    def __init__(
-        self, server: Loopback, client: anthropic.Anthropic, model: str, off: frozenset[str] = frozenset()
-    ) -> None:
+    def __init__(self, server: Loopback, client: anthropic.Anthropic, model: str) -> None:
         server.forget()
-        self.off = off
         self.server, self.client, self.model = server, client, model
         self.facts: list[Fact] = []
         self.seq = 0
@@ -166,13 +163,8 @@ class Conversation:
         self.cause("instructions", OLD)
 
     def retool(self, rng: Random) -> None:
-        keep = "tools taken from waiting code" in self.off
-        names = [
-            name
-            for name in (*CLIENT_TOOLS, "web_search", "code_execution")
-            if rng.random() < 0.7 or (keep and self.asked)
-        ]
-        reworded = rng.random() < 0.2 and "requests that get shorter" not in self.off
+        names = [name for name in (*CLIENT_TOOLS, "web_search", "code_execution") if rng.random() < 0.7]
+        reworded = rng.random() < 0.2
         wording = f" {rng.randrange(3)}" if reworded else ""
         self.add(
             f.ToolsDeclared, tools=tuple(tool(name, wording) for name in names or ["deploy"]), api="anthropic"
@@ -195,7 +187,7 @@ class Conversation:
 
     def finish(self, rng: Random) -> None:
         """The turn comes to an end, one way or another."""
-        if self.turn is None or (self.transcript.pending and "turns that end with pending calls" in self.off):
+        if self.turn is None:
             return
         how = rng.randrange(5)
         if how == 0:
@@ -225,17 +217,6 @@ class Conversation:
     def fate(self, rng: Random) -> None:
         """Something becomes known about a call, mostly about a newer one."""
         keys = list(self.transcript.calls)
-        if "news of void calls" in self.off:
-            void = {
-                e.fact.fact_id
-                for e in self.transcript.entries
-                if getattr(e.fact, "stop_reason", None) == "refusal"
-            }
-            keys = [
-                k
-                for k in keys
-                if self.transcript.calls[k].reply not in void and not _by_code(self.transcript.calls[k])
-            ]
         if not keys:
             return
         key = rng.choice(keys[-4:] if rng.random() < 0.7 else keys)
@@ -279,8 +260,6 @@ class Conversation:
                 None,
             ]
         )
-        if "errors without words" in self.off and content in ("", (Text(" "),)):
-            content = words
         turn = self.transcript.calls[key].turn_id
         self.add(
             f.CallCompleted,
@@ -292,7 +271,7 @@ class Conversation:
 
     def summarise(self, rng: Random) -> None:
         border = self._border(rng)
-        if border is not None and not {"summaries", "requests that get shorter"} & self.off:
+        if border is not None:
             self.add(
                 f.Summarised, parts=(Text(f"summary {self.seq}"),), through=border, string=rng.random() < 0.5
             )
@@ -300,7 +279,7 @@ class Conversation:
 
     def rewind(self, rng: Random) -> None:
         border = self._border(rng)
-        if border is not None and "requests that get shorter" not in self.off:
+        if border is not None:
             self.add(f.Rewound, to=border)
             self.cause("rewound")
 
@@ -311,21 +290,13 @@ class Conversation:
         clean = [
             seqs[at] - 1
             for at in range(1, len(entries))
-            if entries[at].kind == "user" and max(seqs[:at]) < min(seqs[at:]) and self._may_end(entries[:at])
+            if entries[at].kind == "user" and max(seqs[:at]) < min(seqs[at:])
         ]
         return rng.choice(clean) if clean else None
 
-    def _may_end(self, entries: tuple[Entry, ...]) -> bool:
-        """Whether the conversation may be cut here."""
-        if "rewinds to the beginning" in self.off and not any(entry.kind == "user" for entry in entries):
-            return False
-        paused = getattr(entries[-1].fact, "stop_reason", None) == "pause_turn"
-        return not (paused and "rewinds to a pause" in self.off)
-
     def switch(self, rng: Random) -> None:
         """The next request goes to another model."""
-        if "silence behind a system message" not in self.off:
-            self.model = rng.choice(MODELS)
+        self.model = rng.choice(MODELS)
 
     # ------------------------------------------------------------ requests
 
@@ -344,7 +315,7 @@ class Conversation:
         options: dict[str, Any] = {"model": self.model}
         whole = fold(self.facts)
         if whole.pending:
-            toggle = rng.random() < 0.1 and "another word for pending calls" not in self.off
+            toggle = rng.random() < 0.1
             self.pending = rng.choice(["say_running", "unknown"]) if toggle else self.pending
             options["open_calls"] = self.pending
         try:
@@ -410,6 +381,8 @@ class Conversation:
         """Late news is told once for each change: something about the call or its turn came in since it was told."""
         told: dict[str, tuple[int, str]] = {}
         for at, fact in enumerate(self.facts):
+            if fact.kind == "reply_cut" and fact.refused:
+                told.clear()  # nothing that was told is taken as told any more
             if fact.kind == "request_sent" and fact.model == self.model:
                 told.update({one.call_id: (at, one.outcome) for one in fact.told})
                 told.update({one.call_id: (at, one.outcome) for one in fact.news})
@@ -435,7 +408,9 @@ class Conversation:
         if not holds and not told:
             detail = _difference(chain.sent.decode(), canonical.encode(projection.request).decode())
             raise Broken("prefix changed in silence", detail, tuple(self.facts))
-        if told and not chain.causes:
+        # news behind a system message that got no answer: where it stands the API takes no more words
+        silenced = chain.sent.rstrip(b"\n").rpartition(b"\n")[2].startswith(b'["system"')
+        if told and not chain.causes and not silenced:
             detail = _difference(chain.sent.decode(), canonical.encode(projection.request).decode())
             raise Broken("prefix changed without cause", f"{told[0].message}\n{detail}", tuple(self.facts))
 
@@ -445,7 +420,7 @@ class Conversation:
         self.facts.append(fact)
         self.asked += 1
         request = {"max_tokens": 4096, **projection.request, **_thinking(projection.request, self.model)}
-        answer = plan(request, rng, self.asked, self.off)
+        answer = plan(request, rng, self.asked)
         self.chains[self.model] = Chain(canonical.encode(projection.request))
         assembler = self._talk(request, answer, fact, rng)
         if rng.random() < 0.25:  # while the reply came, other things happened

@@ -23,21 +23,17 @@ if TYPE_CHECKING:
 _CALLER: Final = "code_execution_20260120"
 
 
-def plan(request: dict[str, Any], rng: Random, number: int, off: frozenset[str] = frozenset()) -> Answer:
-    """The answer to a request; `number` makes its ids. `off` names what does not happen."""
+def plan(request: dict[str, Any], rng: Random, number: int) -> Answer:
+    """The answer to a request; `number` makes its ids."""
     fate = rng.random()
-    last = request["messages"][-1]["role"]
-    if last == "system" and "silence behind a system message" in off:
-        return Reply((text(f"yes {number}"),))
-    resumed = bool(open_server_calls(request)) and "cuts of a resumed turn" in off
-    if fate < 0.04 and "refused requests" not in off:
+    if fate < 0.04:
         return Refusal(rng.choice(["Invalid `signature` in `thinking` block", "prompt is too long"]))
-    if 0.04 <= fate < 0.06 and not resumed:
+    if 0.04 <= fate < 0.06:
         return Refusal("Overloaded", "overloaded_error", 529)
-    talk = Talk(request, rng, number, off)
+    talk = Talk(request, rng, number)
     talk.go()
     cut, error = None, None
-    if rng.random() < 0.18 and not resumed:
+    if rng.random() < 0.18:
         cut, error = rng.random(), rng.choice([None, None, "overloaded_error"])
     return Reply(tuple(talk.blocks), talk.stop, talk.container, cut, rng.random() < 0.3, error)
 
@@ -45,8 +41,7 @@ def plan(request: dict[str, Any], rng: Random, number: int, off: frozenset[str] 
 class Talk:
     """One reply in the making."""
 
-    def __init__(self, request: dict[str, Any], rng: Random, number: int, off: frozenset[str]) -> None:
-        self.off = off
+    def __init__(self, request: dict[str, Any], rng: Random, number: int) -> None:
         self.request, self.rng, self.number = request, rng, number
         self.blocks: list[Block] = []
         self.stop = "end_turn"
@@ -69,11 +64,7 @@ class Talk:
 
     def _id(self, prefix: str) -> str:
         """An id of its own; now and then one that is used again and again."""
-        paused = (
-            self.request["messages"][-1]["role"] == "assistant"
-            and "ids used again behind a pause" in self.off
-        )
-        if prefix == "toolu_" and self.rng.random() < 0.15 and not paused:
+        if prefix == "toolu_" and self.rng.random() < 0.15:
             return f"call_{self.rng.randrange(2)}"
         return f"{prefix}{self.number}x{len(self.blocks)}"
 
@@ -117,14 +108,11 @@ class Talk:
         elif (
             how < 0.62
             and "code_execution" in self.offered
-            and {"get_weather", "run_command"} & set(self._callable())
+            and {"get_weather", "run_command"} & set(self.offered)
         ):
             self.blocks.append(server_call(self._id("srvtoolu_"), "code_execution", {"code": "1"}))
             self._code_calls(self.blocks[-1]["id"])
         elif how < 0.70:
-            if open_server_calls(self.request) and "refusals of a resumed turn" in self.off:
-                self.blocks.append(text(f"end {self.number}"))
-                return
             self.stop = "refusal"
             if rng.random() < 0.4 and clients:
                 self._calls(clients)
@@ -150,14 +138,9 @@ class Talk:
                 made["caller"] = {"type": "direct"}
             self.blocks.append(made)
 
-    def _callable(self) -> list[str]:
-        """The tools that code may call."""
-        inline = "code calls inline tools" not in self.off
-        return self.offered if inline else [tool["name"] for tool in self.request.get("tools") or []]
-
     def _code_calls(self, code: str) -> None:
         """The running code calls the client."""
-        names = [name for name in ("get_weather", "run_command") if name in self._callable()]
+        names = [name for name in ("get_weather", "run_command") if name in self.offered]
         if not names:
             self.blocks += [server_result({"type": "server_tool_use", "id": code, "name": "code_execution"})]
             return

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import pytest
-
 from normalizer import canonical, fold, project
 from normalizer import facts as f
 from normalizer.chains import chain_of
@@ -194,7 +192,6 @@ def test_a_request_that_the_api_refused_is_no_base() -> None:
     assert begins_with(talk.project(), fourth)
 
 
-@pytest.mark.xfail(strict=True, reason="only the last two entries are looked at")
 def test_a_refusal_is_seen_however_many_facts_came_behind_it() -> None:
     talk = Talk()
     talk.user("Paris?")
@@ -211,7 +208,6 @@ def test_a_refusal_is_seen_however_many_facts_came_behind_it() -> None:
     assert "prefix_changed" in kinds(going_on)
 
 
-@pytest.mark.xfail(strict=True, reason="the beginning is dropped although it was sent")
 def test_a_history_that_was_sent_with_a_reply_in_front_keeps_it() -> None:
     talk = Talk()
     talk.reply(Text("Hello, how can I help?"))

@@ -20,28 +20,6 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.filterwarnings("ignore:The model 'claude-sonnet-4-5' is deprecated")
 
-# What does not happen in these conversations, since the library does not stand it. Each name is a fault to mend; an
-# empty set is the aim.
-SWITCHED_OFF: Final[frozenset[str]] = frozenset(
-    {
-        "another word for pending calls",
-        "code calls inline tools",
-        "cuts of a resumed turn",
-        "errors without words",
-        "ids used again behind a pause",
-        "news of void calls",
-        "refusals of a resumed turn",
-        "refused requests",
-        "requests that get shorter",
-        "rewinds to a pause",
-        "rewinds to the beginning",
-        "silence behind a system message",
-        "summaries",
-        "tools taken from waiting code",
-        "turns that end with pending calls",
-    }
-)
-
 # The first event does nothing: lists of events shrink to it. Events that are named more often come more often.
 EVENTS: Final = (
     "rest",
@@ -79,7 +57,7 @@ def converse(
     server: Loopback, client: anthropic.Anthropic, model: str, happened: list[Event]
 ) -> Conversation:
     """One conversation from its beginning: instructions and tools, then whatever happens."""
-    conversation = Conversation(server, client, model, SWITCHED_OFF)
+    conversation = Conversation(server, client, model)
     for event in (("instruct", 1), ("retool", 0), *happened):
         conversation.happen(event)
     return conversation

@@ -79,7 +79,6 @@ def test_a_repeated_fact_changes_nothing(told: list[Fact]) -> None:
     histories(),
     OPTIONS,
     examples=250,
-    open_fault="open server calls, system messages before told calls",
 )
 def test_every_projection_is_accepted(told: list[Fact], options: dict[str, Any]) -> None:
     projection = projected(told, **options)
@@ -274,7 +273,7 @@ STRUCTURE = {
 """Words of the wire's own grammar: roles and types."""
 
 
-@law(anthropic_requests(), examples=250, open_fault="an orphan result keeps its content but not its call id")
+@law(anthropic_requests(), examples=250)
 def test_nothing_of_a_payload_is_lost_in_reading(payload: dict[str, Any]) -> None:
     try:
         reading = normalizer.read(copy.deepcopy(payload), format="anthropic")

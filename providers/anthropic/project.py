@@ -213,7 +213,7 @@ def _sending(
                 call = transcript.calls[key]
                 outcome, result, effects = state(call, kind)
                 told.append(Told(key, outcome, ids[key], name, result, text, effects))
-        news.extend(step.news)
+        news.extend(item for item in step.news if item not in chain.news)
         choices.extend(
             Choice(*choice) for choice in step.choices if (choice[0], choice[1]) not in chain.choices
         )

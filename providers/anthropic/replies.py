@@ -28,8 +28,6 @@ def render(renderer: Renderer, step: Step, flow: Flow, before: Rendering[Any], o
     assert entry is not None  # noqa: S101 - the caller has looked
     fact = entry.fact
     out.string = getattr(fact, "string", False)
-    if fact.kind == "reply_cut" and not entry.parts:
-        return
     if getattr(fact, "stop_reason", None) == "refusal":
         _left_out_whole(renderer, step, flow, out, "the reply ended in a refusal", "ANT-REF-001")
         return
@@ -37,6 +35,8 @@ def render(renderer: Renderer, step: Step, flow: Flow, before: Rendering[Any], o
         _left_out_whole(
             renderer, step, flow, out, "it was cut before the result that it was to bring", "ANT-STR-007"
         )
+        return
+    if fact.kind == "reply_cut" and not entry.parts:
         return
     pieces: list[Piece] = []
     simple = True

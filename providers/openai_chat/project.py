@@ -242,7 +242,7 @@ def _sending(
                         effects,
                     )
                 )
-        news.extend(step.news)
+        news.extend(item for item in step.news if item not in chain.news)
         choices.extend(
             Choice(*choice) for choice in step.choices if (choice[0], choice[1]) not in chain.choices
         )

@@ -21,9 +21,10 @@ def asked(part: ServerToolCall) -> str:
     return f"[run by the provider's server: {part.name}]\n{part.arguments.text}"
 
 
-def found(part: ServerToolResult, name: str | None) -> str:
-    """The readable words of what came back."""
-    return "\n".join([f"[result of the provider's server: {name or 'unknown'}]", *_words(part.raw.value, "")])
+def found(part: ServerToolResult, name: str | None) -> Iterator[str]:
+    """The readable words of what came back, if there are any."""
+    if words := list(_words(part.raw.value, "")):
+        yield "\n".join([f"[result of the provider's server: {name or 'unknown'}]", *words])
 
 
 def _words(value: Any, key: str) -> Iterator[str]:

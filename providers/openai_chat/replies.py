@@ -146,12 +146,21 @@ def text_block(renderer: Renderer, entry: Entry, text: str, raw: Any, out: Out) 
     if not isinstance(raw, dict):
         return {"type": "text", "text": text}
     known = keys.PART_KEYS["text"] | renderer.profile.part_keys
-    if extra := {k: v for k, v in raw.items() if k not in known and k != "cache_control" and v is not None}:
+    if extra := _beside_words(raw, known):
         _note(entry, out, "trimmed", "a text has keys that the API does not know", "OAC-STRUCT-006",
               content=Json.of(extra).text)  # fmt: skip
     if raw.get("type") != "text" or raw.get("text") != text:
         return {"type": "text", "text": text}
     return raw if raw.keys() <= known else {key: value for key, value in raw.items() if key in known}
+
+
+def _beside_words(raw: dict[str, Any], known: frozenset[str]) -> Any:
+    """What a text says beside its words and has no place here: citations above all. Cache marks are no words."""
+    if raw.get("type") == "text":
+        return {k: v for k, v in raw.items() if k not in known and k != "cache_control" and v is not None}
+    held = raw.get("content")
+    parts = held if isinstance(held, list) else [raw]
+    return [part["annotations"] for part in parts if isinstance(part, dict) and part.get("annotations")]
 
 
 def _medium(renderer: Renderer, entry: Entry, part: Media, said: _Said, out: Out, *, own: bool) -> None:
@@ -175,7 +184,7 @@ def _opaque(renderer: Renderer, entry: Entry, part: Any, said: _Said, out: Out, 
         said.refusals.append(block["refusal"])
     elif own and renderer.profile.other_parts and wire.is_unknown(part.type):
         said.words.append(block)
-    else:
+    elif own or part.type != "message":  # the envelope of an item, whose parts stand beside it
         out.dropped = True
         _note(entry, out, "dropped_fragment", f"a part of type {part.type!r} is none of this API", "OAC-CONTENT-003",
               content=part.raw.text)  # fmt: skip
@@ -194,7 +203,7 @@ def _server(
         if part.kind == "server_tool_call":
             out.quotes.append(quotes.asked(part))
         else:
-            out.quotes.append(quotes.found(part, call.name if call is not None else None))
+            out.quotes.extend(quotes.found(part, call.name if call is not None else None))
 
 
 def _last_fallback(entry: Entry) -> int:

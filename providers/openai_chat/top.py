@@ -128,7 +128,7 @@ def _replaced(transcript: Transcript, sent: Iterable[RequestSent]) -> frozenset[
     borders = [request.through for request in sent] if len(early) > 1 else []
     found: set[str] = set()
     for number, entry in enumerate(early):
-        new: Any = next((e.fact for e in early[number + 1 :] if not e.fact.additional), None)  # type: ignore[union-attr]
+        new: Any = next((e.fact for e in early[number + 1 :] if not e.fact.additional), None)
         if new is not None and not any(entry.fact.seq <= border < new.seq for border in borders):
             found.add(entry.fact.fact_id)
     return frozenset(found)

@@ -137,6 +137,9 @@ _INSIDE: Final[dict[str, Callable[[Item], bool]]] = {
     "apply_patch_call": _operated,
     "computer_call": lambda item: ("action" in item) != ("actions" in item),
     "mcp_call": lambda item: isinstance(item["arguments"], str),
+    "mcp_approval_response": lambda item: (
+        isinstance(item["approval_request_id"], str) and isinstance(item["approve"], bool)
+    ),
     "mcp_approval_request": lambda item: isinstance(item["arguments"], str),
     "program": lambda item: isinstance(item["code"], str) and isinstance(item["fingerprint"], str),
 }

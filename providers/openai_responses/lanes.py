@@ -102,8 +102,8 @@ class Response:
         taken: dict[int, Item] = {}
         for position, item in enumerate(found):
             if isinstance(item, dict):
-                known = item.get("id")
-                index = by_id.get(known, begun.get(known))
+                known = items.word(item, "id")
+                index = by_id.get(known, begun.get(known)) if known is not None else None
                 while index is None or index in taken:
                     index = position if index is None else index + 1
                 taken[index] = item
@@ -117,7 +117,7 @@ class Response:
         self._error = (
             held if isinstance(held, dict) else {"code": event.get("code"), "message": event.get("message")}
         )
-        code = {self._error.get("code"), self._error.get("type")}
+        code = {items.word(self._error, "code"), items.word(self._error, "type")}
         self.refused = bool(code & _REFUSING) and not self._begun and not self._items
 
     # ------------------------------------------------------------ what has come

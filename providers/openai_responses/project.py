@@ -215,7 +215,7 @@ def _sending(
                 outcome, result, effects = state(transcript.calls[key], kind)
                 sent_name = head.names.get(name, name)
                 told.append(Told(key, outcome, ids[key], sent_name, result, text, effects))
-        news.extend(step.news)
+        news.extend(item for item in step.news if item not in chain.news)
         choices.extend(
             Choice(*choice) for choice in step.choices if (choice[0], choice[1]) not in chain.choices
         )

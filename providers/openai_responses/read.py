@@ -284,7 +284,7 @@ class _Reader:
             self.recorder.user(place, (Opaque(found, Json.of(item)),), by="program", group=number)
 
     def _message(self, number: int, item: Item, place: str) -> None:
-        role, content = item.get("role"), item.get("content")
+        role, content = items.word(item, "role"), item.get("content")
         string = isinstance(content, str)
         if role in _RESULT_ROLES:
             call_id = item.get("tool_call_id")
@@ -293,7 +293,8 @@ class _Reader:
                 place, call_id if isinstance(call_id, str) else None, outputs.content(content)
             )
             return
-        parts: tuple[Part, ...] = (Text(content),) if string else tuple(map(items.input_part, content or ()))  # type: ignore[arg-type]
+        pieces = content if isinstance(content, list) else []
+        parts: tuple[Part, ...] = (Text(content),) if isinstance(content, str) else tuple(map(items.input_part, pieces))
         if role in ("system", "developer"):
             plain = role == "developer" and string and list(item) == _MODEL_KEYS
             raw = None if plain else Json.of({**item, "content": None})

@@ -353,7 +353,7 @@ class _Side:
                     "dropped_orphan", "an output whose call is not on record", "OAR-PAIR-002", entry
                 )
                 return
-        elif part.type == "mcp_approval_response":
+        elif part.type == "mcp_approval_response" and keys.complete(raw):
             asked = raw.get("approval_request_id")
             call = renderer.server_calls.get(asked)
             if call is not None and (asked in self.out.gone or call.part.form != "mcp_approval_request"):

@@ -147,17 +147,11 @@ def _opaque(renderer: Renderer, entry: Entry, piece: Piece, out: Out, *, own: bo
              "OAR-REASON-006")  # fmt: skip
     elif part.type == "message" and not isinstance(raw.get("content"), str | list):
         drop(entry, piece, out, "dropped_empty", "a message that says nothing is left out", "OAR-STRUCT-004")
-    elif part.type in wire.ITEMS and not keys.complete(raw):
-        drop(
-            entry,
-            piece,
-            out,
-            "dropped_fragment",
-            f"a {part.type} item lacks what its type demands",
-            "OAR-STRUCT-008",
-        )
     else:
         piece.item = keys.replay(raw, out.notes, entry.fact.fact_id)
+        if part.type in wire.ITEMS and not keys.complete(piece.item):
+            message = f"a {part.type} item lacks what its type demands"
+            drop(entry, piece, out, "dropped_fragment", message, "OAR-STRUCT-008")
 
 
 # ---------------------------------------------------------------- calls

@@ -110,7 +110,7 @@ def refusal_as_text(request: Request, context: Context) -> Iterator[Violation]:
     ## Repair
     Replay the part as received.
     """
-    refused = set(view.listed(context.get("refusals")))
+    refused = set(view.names(context.get("refusals")))
     for at, item in view.messages(request, "assistant"):
         if isinstance(item.get("content"), str) and item["content"] in refused:
             yield Violation(f"{at}/content", "this was a refusal")

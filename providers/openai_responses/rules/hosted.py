@@ -40,7 +40,7 @@ def unfinished_hosted_call(request: Request, context: Context) -> Iterator[Viola
     """
     for at, item in view.of_kind(request, *wire.HOSTED):
         status = item.get("status")
-        if status is not None and status not in wire.TERMINAL:
+        if status is not None and view.text(status) not in wire.TERMINAL:
             yield Violation(f"{at}/status", f"the server left the call {status!r}")
 
 

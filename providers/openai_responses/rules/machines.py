@@ -53,18 +53,18 @@ def unacknowledged_check(request: Request, context: Context) -> Iterator[Violati
     """
     pending = {
         view.call_id(item): {
-            view.mapped(check).get("id") for check in view.listed(item.get("pending_safety_checks"))
+            view.text(view.mapped(check).get("id")) for check in view.listed(item.get("pending_safety_checks"))
         }
         for _, item in view.of_kind(request, "computer_call")
     }
     decided = context.get("acknowledged")
     for at, item in view.of_kind(request, "computer_call_output"):
         given = {
-            view.mapped(check).get("id") for check in view.listed(item.get("acknowledged_safety_checks"))
+            view.text(view.mapped(check).get("id")) for check in view.listed(item.get("acknowledged_safety_checks"))
         }
         if missing := pending.get(view.call_id(item), set()) - given:
             yield Violation(at, f"the checks {sorted(map(str, missing))} are not acknowledged")
-        if isinstance(decided, list) and (made_up := given - set(decided)):
+        if isinstance(decided, list) and (made_up := given - set(view.names(decided))):
             yield Violation(
                 f"{at}/acknowledged_safety_checks", f"nobody acknowledged {sorted(map(str, made_up))}"
             )

@@ -218,7 +218,7 @@ def reasoning_missing_in_loop(request: Request, context: Context) -> Iterator[Vi
     """
     there = {view.text(item.get("id")) for _, item in view.of_kind(request, "reasoning")}
     known = {view.text(item.get("id")) for item in view.native(context) if view.kind(item) == "reasoning"}
-    for wanted in view.listed(context.get("since_last_user")):
+    for wanted in view.names(context.get("since_last_user")):
         if wanted in known and wanted not in there:
             yield Violation("/input", f"the reasoning {wanted!r} of the running turn is missing")
 
@@ -240,7 +240,7 @@ def reasoning_as_speech(request: Request, context: Context) -> Iterator[Violatio
     ## Repair
     Leave it out and report it.
     """
-    thought = {words for words in view.listed(context.get("reasoning_texts")) if isinstance(words, str)}
+    thought = set(view.names(context.get("reasoning_texts")))
     for at, item in view.messages(request, "assistant", "developer", "system"):
         if view.words(item.get("content")) in thought:
             yield Violation(f"{at}/content", "this is reasoning")

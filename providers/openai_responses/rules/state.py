@@ -184,7 +184,7 @@ def repeated_steering(request: Request, context: Context) -> Iterator[Violation]
     ## Repair
     Send the outputs that the server waits for. Only a failure gives the text back.
     """
-    queued = set(view.listed(context.get("queued_steering")))
+    queued = set(view.names(context.get("queued_steering")))
     for at, item in view.messages(request, "user"):
         if view.words(item.get("content")) in queued:
             yield Violation(at, "the server holds this steering")

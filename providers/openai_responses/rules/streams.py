@@ -92,7 +92,7 @@ def not_in_order(request: Request, context: Context) -> Iterator[Violation]:
     ## Repair
     Sort the finished items by it.
     """
-    order = view.listed(context.get("order"))
+    order = view.names(context.get("order"))
     there = [(at, view.text(item.get("id"))) for at, item in view.items(request)]
     ranks = [(at, order.index(found)) for at, found in there if found in order]
     for (_, before), (at, rank) in itertools.pairwise(ranks):
@@ -133,7 +133,7 @@ def lost_steering(request: Request, context: Context) -> Iterator[Violation]:
     committed is not told.
     """
     said = [view.words(item.get("content")) for _, item in view.messages(request, "user")]
-    for text in view.listed(context.get("applied_steering")):
+    for text in view.names(context.get("applied_steering")):
         if said.count(text) != 1:
             yield Violation("/input", f"the steering {text!r} stands there {said.count(text)} times")
 
@@ -178,11 +178,11 @@ def mixed_responses(request: Request, context: Context) -> Iterator[Violation]:
     One assembly per response, and per lane of a socket.
     """
     responses, this = view.mapped(context.get("responses")), context.get("this")
-    if this not in responses:
+    if not isinstance(this, str) or this not in responses:
         return
-    others = {found for name, ids in responses.items() if name != this for found in view.listed(ids)}
+    others = {found for name, ids in responses.items() if name != this for found in view.names(ids)}
     for at, item in view.items(request):
-        if view.text(item.get("id")) in others - set(view.listed(responses[this])):
+        if view.text(item.get("id")) in others - set(view.names(responses[this])):
             yield Violation(at, f"it is no item of {this!r}")
 
 

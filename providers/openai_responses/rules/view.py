@@ -32,6 +32,11 @@ def listed(value: object) -> list[Any]:
     return value if isinstance(value, list) else []
 
 
+def names(value: object) -> list[str]:
+    """The strings in a list."""
+    return [item for item in listed(value) if isinstance(item, str)]
+
+
 def mapped(value: object) -> dict[str, Any]:
     """The value if it is an object, else an empty one."""
     return value if isinstance(value, dict) else {}
