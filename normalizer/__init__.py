@@ -4,6 +4,9 @@ Read a history from wherever it is, fold its facts, and project them into what o
 account of every difference. The five laws are in ARCHITECTURE.md.
 """
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from normalizer.errors import (
     CannotProject,
     JournalError,
@@ -20,6 +23,10 @@ from normalizer.projection import Projection
 from normalizer.reading import Reading
 from normalizer.repairing import Repair, check, project, read, read_stream, repair
 from normalizer.transcript import Transcript
+
+if TYPE_CHECKING:
+    from normalizer.journal import open_async_journal, open_journal
+    from normalizer.recovery import recover
 
 __version__ = "0.1.0"
 
@@ -39,8 +46,24 @@ __all__ = [
     "UnreadableInput",
     "check",
     "fold",
+    "open_async_journal",
+    "open_journal",
     "project",
     "read",
     "read_stream",
+    "recover",
     "repair",
 ]
+
+# The live side, imported on first use: a program that only repairs does without it.
+_LIVE = {
+    "open_async_journal": "normalizer.journal",
+    "open_journal": "normalizer.journal",
+    "recover": "normalizer.recovery",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _LIVE:
+        return getattr(import_module(_LIVE[name]), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

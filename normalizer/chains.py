@@ -67,7 +67,7 @@ class Chain:
 
     def _restart(self, refused: RequestSent, error: str | None) -> None:
         """The API refused it: nothing is frozen any more."""
-        if error is not None and ("thinking" in error or "signature" in error):
+        if error is not None and any(word in error for word in ("thinking", "signature", "encrypted")):
             self.barred = max(self.barred, refused.through)
         self.base, self.news, self.aside, self.restarted = None, (), frozenset(), True
         self.told, self.states, self.choices = {}, {}, {}

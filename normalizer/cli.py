@@ -1,4 +1,4 @@
-"""The command line: `normalizer check | repair | show | rules | explain | facts`.
+"""The command line: `normalizer check | repair | show | rules | explain | facts | recover`.
 
 Exit codes: 0 fine or repaired, 1 faults found or not repairable, 2 wrong usage or an output that cannot be
 written, 3 unreadable input, 70 a bug of this program. Of several files the highest counts.
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 import normalizer
-from normalizer import fact_files, outlets, registry, reporting
+from normalizer import fact_files, journal_command, outlets, registry, reporting
 from normalizer.debug_log import DebugLog
 from normalizer.facts import dump
 from normalizer.files import refuse_to_overwrite
@@ -73,6 +73,10 @@ Log = Annotated[
     Path | None,
     typer.Option("--debug-log", metavar="OUT.jsonl", help="What became no fact, redacted (mode 0600)."),
 ]
+InJournal = Annotated[
+    str | None,
+    typer.Option("--conversation", metavar="ID", help="FILE is a journal, and this its conversation."),
+]
 Force = Annotated[bool, typer.Option("--force", help="Overwrite outputs that exist.")]
 
 
@@ -92,7 +96,13 @@ def _common(
 
 
 @app.command()
-def check(files: Files, as_: As = None, model: Model = None, as_json: AsJson = False) -> None:
+def check(
+    files: Files,
+    as_: As = None,
+    model: Model = None,
+    conversation: InJournal = None,
+    as_json: AsJson = False,
+) -> None:
     """Say what is wrong with a session or a payload, and which rules a payload breaks as it is.
 
     A payload is judged as a history: what its caller adds (max_tokens, the next message) is not asked for.
@@ -100,7 +110,7 @@ def check(files: Files, as_: As = None, model: Model = None, as_json: AsJson = F
     _known(as_, "--as", registry.names())
 
     def work(name: str) -> None:
-        reading = normalizer.read(source(name), format=as_ or "auto")
+        reading = _reading(name, as_, conversation)
         transcript = normalizer.fold(reading.facts)
         findings = _findings(reading, transcript)
         violations = _violations(reading, transcript, as_, model)
@@ -156,12 +166,12 @@ def repair(
 
 
 @app.command()
-def show(file: File, as_: As = None, as_json: AsJson = False) -> None:
+def show(file: File, as_: As = None, conversation: InJournal = None, as_json: AsJson = False) -> None:
     """Print a conversation: who said what, each call with its outcome, findings in place."""
     _known(as_, "--as", registry.names())
 
     def work(name: str) -> None:
-        reading = normalizer.read(source(name), format=as_ or "auto")
+        reading = _reading(name, as_, conversation)
         transcript = normalizer.fold(reading.facts)
         if as_json:
             outlets.emit(json_text(reporting.transcript_dict(transcript)).encode() + b"\n")
@@ -173,15 +183,42 @@ def show(file: File, as_: As = None, as_json: AsJson = False) -> None:
 
 
 @app.command("facts")
-def print_facts(file: File, as_: As = None) -> None:
+def print_facts(file: File, as_: As = None, conversation: InJournal = None) -> None:
     """Print the facts of a session or a payload as JSON Lines."""
     _known(as_, "--as", registry.names())
 
     def work(name: str) -> None:
-        for fact in normalizer.read(source(name), format=as_ or "auto").facts:
+        for fact in _reading(name, as_, conversation).facts:
             outlets.emit(dump(fact) + b"\n")
 
     raise typer.Exit(each([file], work))
+
+
+@app.command()
+def recover(
+    journal: Annotated[
+        str, typer.Argument(metavar="JOURNAL", help="A journal's file, or its postgresql:// address.")
+    ],
+    conversation: Annotated[
+        str | None, typer.Option("--conversation", metavar="ID", help="Only this conversation.")
+    ] = None,
+    lost: Annotated[
+        list[str] | None,
+        typer.Option("--lost", metavar="RUN", help="Declare a run lost that cannot be looked up from here."),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """After a crash: record which runs are gone, and list the calls whose end or effects are not known.
+
+    Nothing is repeated.
+    """
+
+    def work(name: str) -> None:
+        with journal_command.existing(name, read_only=False) as opened:
+            found = normalizer.recover(opened, conversation=conversation, lost=tuple(lost or ()))
+        (journal_command.tell_json if as_json else journal_command.tell)(found)
+
+    raise typer.Exit(each([journal], work))
 
 
 @app.command()
@@ -239,6 +276,13 @@ def _known(word: str | None, option: str, known: Sequence[str]) -> None:
         raise typer.BadParameter(
             f"{word!r} is not known; choose one of {', '.join(known)}", param_hint=option
         )
+
+
+def _reading(name: str, as_: str | None, conversation: str | None) -> Reading:
+    """An input, or one conversation of a journal."""
+    if conversation is not None or journal_command.is_journal(name):
+        return journal_command.reading(name, conversation)
+    return normalizer.read(source(name), format=as_ or "auto")
 
 
 def _findings(reading: Reading, transcript: Transcript) -> list[Finding]:

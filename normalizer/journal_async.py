@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from functools import partial, wraps
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, Self, TypeVar, cast
 
 import anyio
@@ -104,7 +105,7 @@ class AsyncJournal:
 
     def conversation(self, conversation: str) -> Any:
         """The live side of one conversation, to be used with `await`."""
-        return self.journal.conversation(conversation)
+        return import_module("normalizer.conversations_async").AsyncConversation(self, conversation)
 
 
 async def open_in_thread(where: str | os.PathLike[str], **options: Any) -> AsyncJournal:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from normalizer import canonical, fold, project
+import pytest
+
+from normalizer import canonical, fold, project, read
 from normalizer import facts as f
 from normalizer.chains import chain_of
 from normalizer.facts import Digest, Fact, News, RequestSent, Told
@@ -243,6 +245,51 @@ def test_an_id_once_given_stays_and_goes_to_no_other_call() -> None:
     assert later.ids["call.0"] == given
     assert later.ids[given] != given
     assert begins_with(later, first)
+
+
+@pytest.mark.xfail(strict=True, reason="news whose place was put away is not told again")
+def test_news_whose_place_was_rewound_is_told_again() -> None:
+    talk = asked()
+    talk.add(f.ContactLost, call_id="toolu_1")
+    talk.send()
+    talk.reply(Text("I wait."))
+    kept = len(talk.facts) - 1
+    talk.add(f.CallCompleted, call_id="toolu_1", content="published")
+    talk.send()
+    talk.add(f.Rewound, to=kept)
+    talk.user("Well?")
+    assert "published" in str(talk.project().request["messages"])
+
+
+@pytest.mark.xfail(strict=True, reason="a denial read back is not corrected by the late news behind it")
+def test_late_news_that_corrects_a_denial_is_read_back_as_the_correction() -> None:
+    talk = asked()
+    talk.add(f.ApprovalDenied, call_id="toolu_1")
+    talk.add(f.TurnEnded)
+    talk.send()
+    talk.reply(Text("Then not."))
+    talk.add(f.OutputObserved, call_id="toolu_1", text="half")
+    told = talk.project()
+    assert fold(talk.facts).calls["toolu_1"].outcome.kind == "unknown"
+    again = fold(read(told.request, format="anthropic").facts)
+    assert again.calls["toolu_1"].outcome.kind == "unknown"
+
+
+def test_a_reply_in_front_goes_when_a_user_comes_also_when_going_on() -> None:
+    talk = Talk()
+    talk.reply(Text("Hello."))
+    talk.reply()
+    known, before = len(talk.facts), talk.project()
+    transcript = fold(talk.facts)
+    talk.user("And Rome?")
+    going_on = project(
+        fold(talk.facts[known:], onto=transcript),
+        "anthropic",
+        previous=before,
+        model=MODEL,
+        open_calls="say_running",
+    )
+    assert going_on.request == talk.project().request
 
 
 # ---------------------------------------------------------------- the chain itself

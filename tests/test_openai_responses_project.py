@@ -337,6 +337,20 @@ def test_a_call_that_was_told_in_words_stays_told() -> None:
     assert "[late, call call_1]" in second.late_news[0]
 
 
+def test_reasoning_that_the_api_refused_stays_away() -> None:
+    live = Live()
+    live.said("Hi")
+    live.replied(THOUGHT, {"type": "message", "id": "msg_1", "status": "completed", "role": "assistant",
+                           "content": [{"type": "output_text", "text": "Hello.", "annotations": []}]})  # fmt: skip
+    live.said("And?")
+    first, sent = live.send()
+    assert first.request["input"][1] == THOUGHT
+    live.add(f.ReplyCut, refused=True, error="invalid_encrypted_content: could not be verified", answers=sent)
+    second = live.project()
+    assert [item.get("content") for item in second.request["input"]] == ["Hi", "Hello.", "And?"]
+    assert "prefix_changed" in kinds(second)
+
+
 def test_later_instructions_and_tools_are_appended() -> None:
     live = Live()
     live.add(f.InstructionsSet, parts=(Text("Be brief."),), string=True)

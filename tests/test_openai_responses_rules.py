@@ -144,9 +144,9 @@ def test_judging_is_linear() -> None:
 
     def cost(size: int) -> float:
         made = request(size)
-        started = time.perf_counter()
+        started = time.process_time()
         judge(RULES, made)
-        return time.perf_counter() - started
+        return time.process_time() - started
 
     cost(50)
     assert min(cost(4000) for _ in range(3)) < 40 * max(min(cost(400) for _ in range(3)), 0.002)

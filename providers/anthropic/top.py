@@ -96,7 +96,7 @@ def _instructions(top: Top, entries: list[Entry], said: int | None, row: Model) 
         late = said is not None and entry.fact.seq > said
         if late and row.system_messages == "yes":
             blocks = _system_blocks(top, entry)
-            if blocks or entry.fact.raw is not None:
+            if blocks or (entry.fact.raw is not None and entry.fact.raw.value.get("content") is not None):
                 top.later[entry.fact.fact_id] = blocks
         elif entry.fact.additional:
             above.append(entry)

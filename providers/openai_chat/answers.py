@@ -159,6 +159,8 @@ def _recorded(
         content = renderer.limited(entry, content, out)
     else:
         content = _listed(renderer, entry, call, fact, out, foreign=fact.raw is not None and raw is None)
+        if legacy and isinstance(content, list):  # this message holds one text
+            content = "\n".join(block["text"] for block in content)
     return _message(renderer, call, wire_id, content, raw, legacy=legacy)
 
 

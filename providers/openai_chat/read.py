@@ -138,7 +138,7 @@ class _Reader:
     def _instructions(self, place: str, message: dict[str, Any], number: int, _origin: Origin) -> None:
         recorder = self.recorder
         parts, string = self._content(place, message.get("content"))
-        plain = message["role"] == "system" and message.keys() <= {"role", "content"}
+        plain = message["role"] == "system" and list(message) == ["role", "content"]
         recorder.instructions(
             place, parts, additional=self.instructed or bool(recorder.step or recorder.talk_since_reply), string=string,
             raw=None if plain else _skeleton(message), group=number,

@@ -246,7 +246,7 @@ class Renderer:
 
     def put_name(self, entry: Entry, message: dict[str, Any], name: Any, out: Out) -> None:
         """The name of who speaks, where the API takes it."""
-        if isinstance(name, str) and wire.SPEAKER.fullmatch(name):
+        if name is None or (isinstance(name, str) and wire.SPEAKER.fullmatch(name)):
             message["name"] = name
             return
         out.notes.append(

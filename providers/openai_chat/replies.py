@@ -342,8 +342,9 @@ def _ordered(
     for key, value in skeleton.items():
         if key in built:
             message[key] = built.pop(key)
-        elif key in _NULLABLE or (key in renderer.profile.reasoning_keys and not _thought(entry)):
-            message[key] = None
+        elif key in _NULLABLE or key in renderer.profile.reasoning_keys:
+            if not any(_of_key(part, key) for part in entry.parts):  # then it was null
+                message[key] = None
         elif key == "name":
             renderer.put_name(entry, message, value, out)
         elif key not in ("content", "tool_calls", "response", *wire.REASONING_KEYS):
@@ -355,8 +356,17 @@ def _ordered(
     return message
 
 
-def _thought(entry: Entry) -> bool:
-    return any(part.kind == "reasoning" for part in entry.parts)
+def _of_key(part: Any, key: str) -> bool:
+    """Whether a part came in this key of its message."""
+    kind: str = part.kind
+    match key:
+        case "refusal":
+            return kind == "opaque" and bool(part.type == "refusal")
+        case "audio":
+            return kind == "media" and bool(part.media == "audio")
+        case "function_call":
+            return kind == "tool_call" and bool(part.form == calls.LEGACY)
+    return kind == "reasoning"
 
 
 def _note(

@@ -162,7 +162,7 @@ class Side:
                 kind: AdjustmentKind = "dropped_empty" if part.kind == "text" else "dropped_fragment"
                 self._note(entry, kind, "instructions hold text only; the rest is left out", "OAC-CONTENT-004",
                            media.whole(part))  # fmt: skip
-        if not texts and not moved and not entry.parts:
+        if not entry.parts and top.recorded_role(entry) is not None:
             self._note(
                 entry,
                 "dropped_empty",

@@ -146,7 +146,7 @@ def _piece(piece: Any, raw: Json) -> Part:
     if isinstance(piece, dict) and isinstance(piece.get("text"), str):
         return Text(piece["text"], raw)
     if isinstance(piece, str):
-        return Text(piece, raw)
+        return Text(piece, raw if isinstance(raw.value, dict) else None)
     return Opaque(str(piece.get("type") or "") if isinstance(piece, dict) else "", raw)
 
 

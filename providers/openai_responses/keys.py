@@ -141,5 +141,8 @@ _INSIDE: Final[dict[str, Callable[[Item], bool]]] = {
         isinstance(item["approval_request_id"], str) and isinstance(item["approve"], bool)
     ),
     "mcp_approval_request": lambda item: isinstance(item["arguments"], str),
+    "compaction": lambda item: isinstance(item["encrypted_content"], str) and bool(item["encrypted_content"]),
+    "function_call_output": lambda item: isinstance(item["output"], str | list),
+    "custom_tool_call_output": lambda item: isinstance(item["output"], str | list),
     "program": lambda item: isinstance(item["code"], str) and isinstance(item["fingerprint"], str),
 }

@@ -294,7 +294,13 @@ class _Reader:
             )
             return
         pieces = content if isinstance(content, list) else []
-        parts: tuple[Part, ...] = (Text(content),) if isinstance(content, str) else tuple(map(items.input_part, pieces))
+        parts: tuple[Part, ...] = (
+            (Text(content),) if isinstance(content, str) else tuple(map(items.input_part, pieces))
+        )
+        if not isinstance(content, str | list):
+            self.recorder.finding("bad_line", "the content of a message is neither text nor parts", place)
+            self.recorder.leftover(place, "a message without content", item)
+            return
         if role in ("system", "developer"):
             plain = role == "developer" and string and list(item) == _MODEL_KEYS
             raw = None if plain else Json.of({**item, "content": None})
@@ -339,7 +345,7 @@ class _Reader:
             recorder.leftover(place, "a client's output for a server's call", item)
         elif call_id and call_id not in self.calls and self.stored:
             recorder.user(place, (Opaque(items.kind(item), Json.of(item)),), by="program", group=number)
-        elif call_id is None and items.kind(item) == "function_call_output" and item.get("name"):
+        elif call_id is None and items.kind(item) == "function_call_output" and items.word(item, "name"):
             recorder.user(place, (Opaque("function_call_output", Json.of(item)),), by="program", group=number)
         else:
             recorder.result(place, call_id, found.pop("content"), group=number, **found)

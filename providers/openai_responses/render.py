@@ -348,7 +348,7 @@ class _Side:
         renderer = self.renderer
         stored = renderer.options.stored
         if part.type in wire.OUTPUTS:
-            if stored is False:
+            if stored is False or not keys.complete(raw):
                 self._leave_out(
                     "dropped_orphan", "an output whose call is not on record", "OAR-PAIR-002", entry
                 )

@@ -94,7 +94,7 @@ def bad_sound(request: Request, context: Context) -> Iterator[Violation]:
         held = view.member(part, "input_audio")
         if role != "user":
             yield Violation(at, f"a sound in a {role} message")
-        if view.member(held, "format") not in wire.SOUND_FORMATS:
+        if view.text(view.member(held, "format")) not in wire.SOUND_FORMATS:
             yield Violation(f"{at}/input_audio/format", f"the format {view.member(held, 'format')!r}")
         if not view.text(view.member(held, "data")):
             yield Violation(f"{at}/input_audio/data", "a sound without data")

@@ -159,10 +159,10 @@ def disguised_hosted_call(request: Request, context: Context) -> Iterator[Violat
     """
     hosted = context.get("hosted_calls") or ()
     for at, call in view.calls(request):
-        if call.get("id") in hosted:
+        if view.text(call.get("id")) in hosted:
             yield Violation(f"{at}/id", f"{call['id']!r} was run by its provider's server")
     for at, message in view.of_role(request, "tool"):
-        if message.get("tool_call_id") in hosted:
+        if view.text(message.get("tool_call_id")) in hosted:
             yield Violation(f"{at}/tool_call_id", "an answer to a call that a server ran")
 
 

@@ -264,7 +264,7 @@ def openrouter_late_instructions(request: Request, context: Context) -> Iterator
     """OpenRouter rewrites system messages in the middle for models that have none there."""
     talked = False
     for index, message in view.messages(request) if view.under(context, "openrouter") else ():
-        if message.get("role") not in wire.INSTRUCTION_ROLES:
+        if view.text(message.get("role")) not in wire.INSTRUCTION_ROLES:
             talked = True
         elif talked:
             yield Violation(f"/messages/{index}/role", "instructions in the middle may be rewritten")

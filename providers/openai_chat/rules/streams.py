@@ -42,10 +42,10 @@ def _fragments(request: Request, context: Context, finish: object) -> Iterator[V
         return
     fragments = truth.get("fragments") or ()
     for at, call in view.calls(request):
-        if call.get("id") in fragments:
+        if view.text(call.get("id")) in fragments:
             yield Violation(at, f"call {call['id']!r} never arrived whole")
     for at, message in view.of_role(request, "tool"):
-        if message.get("tool_call_id") in fragments:
+        if view.text(message.get("tool_call_id")) in fragments:
             yield Violation(at, "an answer to a call that never arrived whole")
 
 

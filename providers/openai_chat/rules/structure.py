@@ -35,7 +35,8 @@ def unknown_role(request: Request, context: Context) -> Iterator[Violation]:
     for index, message in enumerate(view.listed(request.get("messages"))):
         role = view.member(message, "role")
         if not isinstance(role, str) or role not in wire.ROLES:
-            yield Violation(f"/messages/{index}/role", f"{role!r} is no role")
+            at = f"/messages/{index}/role" if isinstance(message, dict) else f"/messages/{index}"
+            yield Violation(at, f"{role!r} is no role")
 
 
 def missing_content(request: Request, context: Context) -> Iterator[Violation]:

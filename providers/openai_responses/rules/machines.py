@@ -53,14 +53,16 @@ def unacknowledged_check(request: Request, context: Context) -> Iterator[Violati
     """
     pending = {
         view.call_id(item): {
-            view.text(view.mapped(check).get("id")) for check in view.listed(item.get("pending_safety_checks"))
+            view.text(view.mapped(check).get("id"))
+            for check in view.listed(item.get("pending_safety_checks"))
         }
         for _, item in view.of_kind(request, "computer_call")
     }
     decided = context.get("acknowledged")
     for at, item in view.of_kind(request, "computer_call_output"):
         given = {
-            view.text(view.mapped(check).get("id")) for check in view.listed(item.get("acknowledged_safety_checks"))
+            view.text(view.mapped(check).get("id"))
+            for check in view.listed(item.get("acknowledged_safety_checks"))
         }
         if missing := pending.get(view.call_id(item), set()) - given:
             yield Violation(at, f"the checks {sorted(map(str, missing))} are not acknowledged")

@@ -49,7 +49,7 @@ def unpaired_search(request: Request, context: Context) -> Iterator[Violation]:
     for at, item in view.of_kind(request, "tool_search_call", "tool_search_output"):
         if view.call_id(item):
             continue
-        execution = item.get("execution") or "client"
+        execution = view.text(item.get("execution")) or "client"
         if view.kind(item) == "tool_search_call":
             waiting.setdefault(execution, []).append(at)
         elif waiting.get(execution):

@@ -1,0 +1,118 @@
+"""Journals on the command line: one conversation as a reading, and the words of `normalizer recover`."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from normalizer import outlets
+from normalizer.errors import UnreadableInput
+from normalizer.journal import open_journal
+from normalizer.reading import Reading
+from normalizer.text import json_text, visible
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from normalizer.journal_sync import Journal
+    from normalizer.recovery import Found, Recovery
+
+_SQLITE: Final = b"SQLite format 3\0"
+
+ACTIONS: Final[dict[str | None, str]] = {
+    "query": "ask the remote what became of the operation",
+    "ask": "ask a person what became of it",
+    "reuse_key": "it may be repeated with the same idempotency key",
+    "compensate": "undo what it may have done",
+    "none": "look at what it changed before anything is repeated",
+    None: "nothing",
+}
+"""What each declared recovery asks for."""
+
+
+def is_address(name: str) -> bool:
+    """Whether it names a database server, not a file."""
+    return name.startswith(("postgresql:", "postgresql+"))
+
+
+def existing(name: str, *, read_only: bool) -> Journal:
+    """Open a journal that is there. Raises UnreadableInput where it is not."""
+    if not is_address(name) and not Path(name).is_file():
+        raise UnreadableInput(
+            f"cannot read {name!r}: there is no such file; check the path", reason="not_found"
+        )
+    return open_journal(name, read_only=read_only)
+
+
+def is_journal(name: str) -> bool:
+    """Whether an input is a journal: an address, or a file of SQLite's."""
+    if is_address(name):
+        return True
+    with suppress(OSError), Path(name).open("rb") as opened:
+        return name != "-" and opened.read(len(_SQLITE)) == _SQLITE
+    return False
+
+
+def reading(name: str, conversation: str | None) -> Reading:
+    """A conversation of a journal, as if it had been read from a file; its only one where none is named."""
+    with existing(name, read_only=True) as journal:
+        if conversation is None:
+            held = journal.conversations()
+            if len(held) != 1:
+                raise UnreadableInput(
+                    f"this journal holds {len(held)} conversations; name one with --conversation:"
+                    f" {', '.join(map(repr, held[:20])) or 'there is none'}",
+                    reason="no_messages",
+                )
+            conversation = held[0]
+        facts = journal.facts(conversation)
+        if not facts:
+            known = ", ".join(map(repr, journal.conversations()[:20])) or "none"
+            raise UnreadableInput(
+                f"there is no conversation {conversation!r} in this journal; conversations: {known}",
+                reason="no_messages",
+            )
+        return Reading(format="facts", facts=facts, fragments=journal.fragments(conversation))
+
+
+def tell(recovery: Recovery) -> None:
+    """Print what was found, for people."""
+    for run in recovery.lost:
+        outlets.say(f"{run.conversation}: run {run.run_id} of turn {run.turn_id} is lost")
+    for run in recovery.alive:
+        where = f"process {run.process.pid} on {run.process.host}"
+        outlets.say(f"{run.conversation}: run {run.run_id} may still live ({where})")
+    for one in recovery.found:
+        for line in _lines(one):
+            outlets.say(visible(line))
+    for conversation, steering in recovery.waiting.items():
+        outlets.say(f"{conversation}: {len(steering)} steering not applied; apply or withdraw it")
+    if not (recovery.lost or recovery.alive or recovery.found or recovery.waiting):
+        outlets.say("nothing to recover")
+
+
+def tell_json(recovery: Recovery) -> None:
+    """Print what was found, as one JSON text."""
+    said = {
+        "rows": [one.as_dict() for one in recovery.found],
+        "lost": [run.run_id for run in recovery.lost],
+        "alive": [run.run_id for run in recovery.alive],
+        "steering": {name: list(ids) for name, ids in recovery.waiting.items()},
+    }
+    outlets.emit(json_text(said).encode() + b"\n")
+
+
+def _lines(one: Found) -> Sequence[str]:
+    row = one.row
+    cancel = ", cancel requested" if row.cancel_requested else ""
+    remote = f", remote cancel {row.remote_cancel_state}" if row.remote_cancel_state else ""
+    operation = f" operation {row.operation_id}" if row.operation_id else ""
+    effects = row.side_effect_state.replace("_", " ")
+    state = f"{row.execution_state}{cancel}{remote}; effects {effects}"
+    lines = [
+        f"{one.conversation}: call {row.tool_call_id} ({one.tool}){operation}: {state}",
+        f"  last seen: {row.last_observation}",
+        f"  to do: {ACTIONS.get(row.recovery_action, row.recovery_action)}",
+    ]
+    return [*lines, f"  its handler failed: {one.trouble}"] if one.trouble else lines

@@ -1,0 +1,246 @@
+"""The rulebook of Chat Completions, and of compatible servers, against its cases."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from normalizer.providers.openai_chat import keys, wire
+from normalizer.providers.openai_chat.rules import RULES, view
+from normalizer.rules import Rule, Violation, judge, rejects
+
+FIXTURES = Path(__file__).parent.parent / "fixtures" / "rules"
+
+
+def lines(name: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (FIXTURES / name).read_text("utf-8").splitlines()]
+
+
+CASES = lines("openai_chat_cases.jsonl")
+SERVERS = lines("openai_compatible_cases.jsonl")
+ALL = [*CASES, *SERVERS]
+REFUSED = [case for case in ALL if case["violates"]]
+ACCEPTED = [case for case in ALL if not case["violates"]]
+SEVERITIES = {"degrade": "degrades"}
+
+
+def expanded(value: Any) -> Any:
+    """The request of a case at its full size."""
+    if isinstance(value, list):
+        found: list[Any] = []
+        for item in value:
+            splice = isinstance(item, dict) and item.keys() == {"$splice"}
+            found.extend(expanded(item["$splice"]) if splice else [expanded(item)])
+        return found
+    if not isinstance(value, dict):
+        return value
+    if value.keys() == {"$repeat_str"}:
+        text, times = value["$repeat_str"]
+        return text * times
+    if value.keys() == {"$repeat_list"}:
+        item, times = value["$repeat_list"]
+        text = json.dumps(item)
+        return [json.loads(text.replace("{i}", str(number))) for number in range(times)]
+    return {key: expanded(item) for key, item in value.items()}
+
+
+def context(case: dict[str, Any]) -> dict[str, Any]:
+    profile = {"profile": case["profile"]} if "profile" in case else {}
+    return {**(case.get("context") or {}), **profile}
+
+
+def found(case: dict[str, Any]) -> tuple[dict[str, Any], tuple[Violation, ...]]:
+    """The expanded request of a case and its violations."""
+    request = expanded(case["request"])
+    return request, judge(RULES, request, context(case))
+
+
+def resolves(request: Any, pointer: str) -> bool:
+    """Whether a pointer leads to a value of the request, or to a member that an object of it lacks."""
+    value = request
+    steps = [step.replace("~1", "/").replace("~0", "~") for step in pointer.split("/")[1:]]
+    for number, step in enumerate(steps):
+        if isinstance(value, list):
+            if not step.isdigit() or int(step) >= len(value):
+                return False
+            value = value[int(step)]
+        elif isinstance(value, dict):
+            if step not in value:
+                return number == len(steps) - 1
+            value = value[step]
+        else:
+            return False
+    return True
+
+
+@pytest.mark.parametrize("case", REFUSED, ids=[case["id"] for case in REFUSED])
+def test_a_refused_request_breaks_its_rule(case: dict[str, Any]) -> None:
+    request, violations = found(case)
+    assert {violation.rule for violation in violations} & {case["rule"], *case.get("also", ())}
+    assert [v.pointer for v in violations if not resolves(request, v.pointer)] == []
+
+
+@pytest.mark.parametrize("case", ACCEPTED, ids=[case["id"] for case in ACCEPTED])
+def test_an_accepted_request_breaks_no_rule_of_its_own_and_is_not_rejected(case: dict[str, Any]) -> None:
+    _, violations = found(case)
+    assert rejects(violations) == ()
+    assert case["rule"] not in {violation.rule for violation in violations}
+
+
+@pytest.mark.parametrize("case", SERVERS, ids=[case["id"] for case in SERVERS])
+def test_a_servers_rule_applies_under_its_profile_only(case: dict[str, Any]) -> None:
+    request = expanded(case["request"])
+    known = case.get("context") or {}
+    for profile in (None, *wire.PROFILES, "mistral", "gateway", "local"):
+        if profile != case["profile"]:
+            broken = {violation.rule for violation in judge(RULES, request, {**known, "profile": profile})}
+            assert case["rule"] not in broken
+
+
+@pytest.mark.parametrize("rule", RULES, ids=[rule.id for rule in RULES])
+def test_a_rule_is_explained_and_has_cases(rule: Rule) -> None:
+    cases = [case for case in ALL if case["rule"] == rule.id]
+    assert {case["violates"] for case in cases} == {True, False}
+    told = {SEVERITIES.get(case["severity"], case["severity"]) for case in cases if "severity" in case}
+    assert told <= {rule.severity}
+    assert not rule.static or all(case.get("static", True) for case in cases)
+    assert rule.statement.endswith(".")
+    assert rule.source
+    assert rule.name == rule.name.lower().replace(" ", "-").replace("_", "-")
+
+
+def test_ids_and_names_are_unique_and_every_case_has_its_rule() -> None:
+    assert len({rule.id for rule in RULES}) == len({rule.name for rule in RULES}) == len(RULES)
+    accepted_shapes = {case["rule"] for case in CASES if case["rule"].startswith("OAC-OK-")}
+    assert {case["rule"] for case in ALL} - accepted_shapes == {rule.id for rule in RULES}
+
+
+def test_an_accepted_shape_breaks_no_rule_at_all() -> None:
+    for case in CASES:
+        if case["rule"].startswith("OAC-OK-"):
+            assert found(case)[1] == ()
+
+
+def test_the_key_tables_know_the_types_of_the_wire() -> None:
+    assert keys.MESSAGE_KEYS.keys() == wire.ROLES
+    assert keys.PART_KEYS.keys() == wire.ALL_PARTS
+    assert keys.CALL_KEYS.keys() == keys.PAYLOAD_KEYS.keys() == set(wire.CALL_TYPES)
+
+
+def broken(*messages: dict[str, Any], known: dict[str, Any] | None = None, **settings_: Any) -> set[str]:
+    return {v.rule for v in judge(RULES, {"messages": list(messages), **settings_}, known or {})}
+
+
+USER = {"role": "user", "content": "Hi"}
+
+
+def call(wire_id: str = "call_1", **more: Any) -> dict[str, Any]:
+    function = {"name": "f", "arguments": "{}"}
+    calls = [{"id": wire_id, "type": "function", "function": function}]
+    return {"role": "assistant", "content": None, "tool_calls": calls, **more}
+
+
+def answer(wire_id: str = "call_1") -> dict[str, Any]:
+    return {"role": "tool", "tool_call_id": wire_id, "content": "1"}
+
+
+def test_ids_may_repeat_from_block_to_block() -> None:
+    assert broken(USER, call(), answer(), call(), answer()) == set()
+    assert broken(USER, call(), answer(), USER, answer()) == {"OAC-PAIR-003"}
+
+
+def test_a_half_answered_end_is_open() -> None:
+    two = call()
+    two["tool_calls"] = [*two["tool_calls"], {**two["tool_calls"][0], "id": "call_2"}]
+    assert broken(USER, two, answer("call_2")) == {"OAC-PAIR-007"}
+    assert broken(USER, two, answer("call_2"), USER) == {"OAC-PAIR-001"}
+
+
+def test_reasoning_keys_belong_to_the_servers_that_have_them() -> None:
+    thought = {"role": "assistant", "content": "4", "reasoning_content": "2+2"}
+    assert broken(USER, thought, USER) == {"OAC-STRUCT-006"}
+    assert broken(USER, thought, USER, known={"profile": "deepseek"}) == set()
+    assert "OAC-STRUCT-006" in broken(USER, thought, USER, known={"profile": "groq"})
+
+
+def test_a_model_that_does_not_think_needs_no_reasoning() -> None:
+    known = {"profile": "deepseek"}
+    assert broken(USER, call(), answer(), known=known, model="deepseek-chat") == set()
+    assert broken(USER, call(), answer(), known=known, thinking={"type": "disabled"}) == set()
+    assert broken(USER, call(), answer(), known={"profile": "kimi"}, model="moonshot-v1-8k") == set()
+
+
+def test_a_type_that_the_api_sent_is_no_fault() -> None:
+    dreamt = {"role": "assistant", "content": [{"type": "dream", "x": 1}]}
+    assert broken(USER, dreamt, USER) == {"OAC-CONTENT-003"}
+    assert broken(USER, dreamt, USER, known={"received_types": ("dream",)}) == set()
+    thinking = {"role": "assistant", "content": [{"type": "thinking", "thinking": "hm"}]}
+    assert "OAC-CONTENT-003" in broken(USER, thinking, USER, known={"received_types": ("thinking",)})
+
+
+def test_tools_that_may_be_chosen_are_declared() -> None:
+    tools = [{"type": "custom", "custom": {"name": "sql"}}]
+    chosen = {"type": "custom", "custom": {"name": "sql"}}
+    assert broken(USER, tools=tools, tool_choice=chosen) == set()
+    others = {"mode": "auto", "tools": [{"type": "function", "function": {"name": "g"}}]}
+    allowed = {"type": "allowed_tools", "allowed_tools": others}
+    assert broken(USER, tools=tools, tool_choice=allowed) == {"OAC-TOOLS-005"}
+
+
+@pytest.mark.parametrize(
+    ("model", "version"),
+    [("gpt-5.4", (5, 4)), ("gpt-5.10-mini", (5, 10)), ("gpt-5", (5, 0)), ("gpt-4o", None), ("o3", None)],
+)
+def test_versions_of_models_are_read_from_their_names(model: str, version: tuple[int, int] | None) -> None:
+    assert wire.version(model) == version
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-3, 3) | st.text(max_size=6),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(
+                [
+                    "role",
+                    "content",
+                    "type",
+                    "text",
+                    "tool_calls",
+                    "id",
+                    "function",
+                    "name",
+                    "arguments",
+                    "audio",
+                ]
+            ),
+            inner | st.sampled_from(["assistant", "tool", "user", "function", "custom", "text", "image_url"]),
+            max_size=5,
+        )
+    ),
+    max_leaves=25,
+)
+
+
+@given(st.lists(JSON, max_size=5), JSON, st.sampled_from([None, *wire.PROFILES, "mistral", "local"]))
+@settings(max_examples=150, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+def test_no_request_makes_a_rule_fail(messages: Any, other: Any, profile: str | None) -> None:
+    request = {"messages": messages, "tools": other, "tool_choice": other, "model": other}
+    for violation in judge(
+        RULES, request, {"profile": profile, "truth": {"finish": None, "fragments": ["a"]}}
+    ):
+        assert resolves(request, violation.pointer)
+
+
+def test_a_view_pairs_what_stands_together() -> None:
+    blocks = list(view.blocks({"messages": [USER, call("a"), answer("a"), answer("b"), USER, call("c")]}))
+    assert [(block.pointer, block.end, block.last) for block in blocks] == [
+        ("/messages/1", 4, False),
+        ("/messages/5", 6, True),
+    ]
+    assert [block.open for block in blocks] == [[], [("/messages/5/tool_calls/0", "c")]]
