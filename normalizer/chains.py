@@ -36,6 +36,7 @@ class Chain:
     restarted: bool = False
     seen: int = 0
     refusals: int = 0
+    cuts: int = 0
 
     def chosen(self, what: str, subject: str) -> bool:
         """Whether this was chosen when something was sent, so that it stays so."""
@@ -65,6 +66,13 @@ class Chain:
         for choice in sent.choices:
             self.choices[choice.what, choice.subject] = choice.detail
 
+    def _keep_news(self, replies: set[str]) -> None:
+        """What was told behind a reply that is no longer history is not told any more."""
+        self.news = tuple(news for news in self.news if news.after is None or news.after in replies)
+        self.states = {key: (told.outcome, told.result, told.effects) for key, told in self.told.items()}
+        self.states.update({news.call_id: (news.outcome, news.result, news.effects) for news in self.news})
+        self.aside = frozenset(news.call_id for news in self.news if news.call_id not in self.told)
+
     def _restart(self, refused: RequestSent, error: str | None) -> None:
         """The API refused it: nothing is frozen any more."""
         if error is not None and any(word in error for word in ("thinking", "signature", "encrypted")):
@@ -83,7 +91,10 @@ def chain_of(
 ) -> Chain:
     """The chain of a target in this transcript; `before` is that of an earlier transcript of the same lineage."""
     requests, refused = transcript.requests, transcript.refusals
-    if before is not None and (before.refusals != len(refused) or before.seen > len(requests)):
+    cuts = transcript.cuts
+    if before is not None and (
+        before.refusals != len(refused) or before.cuts != cuts or before.seen > len(requests)
+    ):
         before = None
     if before is not None and before.seen == len(requests):
         return before
@@ -95,6 +106,9 @@ def chain_of(
                 chain._restart(sent, refused[sent.fact_id])  # noqa: SLF001
     chain.seen = len(requests)
     chain.refusals = len(refused)
+    chain.cuts = cuts
+    if cuts:
+        chain._keep_news({entry.fact.fact_id for entry in transcript.entries if entry.kind == "reply"})  # noqa: SLF001
     return chain
 
 

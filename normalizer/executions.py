@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 WHOLE: Final = 1 << 40  # a result that the host hands over is kept whole
+PATIENCE: Final = 10.0  # seconds that the end of a block waits for the word of a `stop` that goes on
 ENDS: Final = frozenset({"call_completed", "call_terminated", "contact_lost"})
 
 
@@ -63,6 +64,7 @@ class Execution:
         self._options = options
         self._stop = stop
         self._by_unit = False
+        self._stopping = threading.Lock()
         self._ends: set[str] = set()
         self._failure: BaseException | None = None
 
@@ -125,6 +127,9 @@ class Execution:
         self._turn.running.discard(self)
 
     def _settle(self, error: BaseException | None, *, of_tool: bool) -> None:
+        # A `stop` that works is why the block is left: its word comes first.
+        if self._stopping.acquire(timeout=PATIENCE):
+            self._stopping.release()
         if self._ends or (error is not None and error is self._failure):
             return
         if error is None:
@@ -240,8 +245,10 @@ class Execution:
         """The turn is cancelled. A unit hears it and reports by itself; else `stop` is asked."""
         if self._by_unit:
             self.control.cancel(by, reason)
-        elif not self._ends and self.cancel_requested(by, reason) and self._confirmed_stopped():
-            self.terminated(by=by)
+            return
+        with self._stopping:
+            if not self._ends and self.cancel_requested(by, reason) and self._confirmed_stopped():
+                self.terminated(by=by)
 
     def _confirmed_stopped(self) -> bool:
         if self._stop is None:

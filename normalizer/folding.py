@@ -159,6 +159,8 @@ class _Folding:
     def _append(self, entry: Entry) -> None:
         """Put an entry in its place. Only what is no reply may have to make room: replies number the calls."""
         entries = self.entries
+        if self.kept.cut and entry.fact.seq < max(cut.seq for cut in self.kept.cut):
+            self._late()
         last = entries[-1] if entries else self.base[-1] if self.base else None
         if last is None or self._order(entry.fact) > self._order(last.fact):
             entries.append(entry)
@@ -441,15 +443,16 @@ def _parses(part: ToolCall) -> bool:
 def visible(entries: Sequence[Entry], cuts: Sequence[Summarised | Rewound]) -> list[Entry]:
     """What summaries and rewinds leave of a history.
 
-    A rewind takes away what stands behind its border and before it, summaries too; each summary that is left stands for
-    everything up to its border, but for the newest instructions and tools, which are no history.
+    A rewind takes away what stands behind its border and before it, summaries too; each summary that is left
+    stands for everything up to its border. Instructions and tools are no history: a rewind leaves them, and of those
+    before a summary the newest stay.
     """
     rewinds = [(cut.to, cut.seq) for cut in cuts if isinstance(cut, Rewound)]
 
     def stays(seq: int) -> bool:
         return not any(to < seq < at for to, at in rewinds)
 
-    left = [entry for entry in entries if stays(entry.fact.seq)]
+    left = [e for e in entries if e.kind in ("instructions", "tools") or stays(e.fact.seq)]
     for cut in sorted((c for c in cuts if isinstance(c, Summarised) and stays(c.seq)), key=_by_seq):
         border = cut.through
         top = {e.kind: e for e in left if e.kind in ("instructions", "tools") and e.fact.seq <= border}

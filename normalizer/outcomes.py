@@ -133,6 +133,7 @@ def decide(facts: Sequence[Any], turn: Turn | None, *, valid_arguments: bool = T
         return _COMPLETED[facts[0].is_error]
     if not facts and turn is None and valid_arguments:
         return NOT_RECORDED
+    facts = _superseded(facts)
     marks = {found for fact in facts if (found := mark(fact))}
     if turn is not None:
         marks |= turn.marks
@@ -146,6 +147,14 @@ def decide(facts: Sequence[Any], turn: Turn | None, *, valid_arguments: bool = T
     seen = frozenset(marks)
     row = next(row for row in OUTCOMES if row.fits(seen))
     return _with_details(row, facts)
+
+
+def _superseded(facts: Sequence[Any]) -> Sequence[Any]:
+    """Without what was told of the call before late news about it: the news corrects it."""
+    late = max((f.seq for f in facts if f.kind == "outcome_attested" and f.late), default=None)
+    if late is None:
+        return facts
+    return [f for f in facts if f.kind != "outcome_attested" or f.attestor != "importer" or f.seq >= late]
 
 
 def _newest_word(facts: Sequence[Any], marks: set[str]) -> Any:
@@ -219,6 +228,13 @@ def _differing_ends(call_id: str, by_mark: dict[str, list[CallFact]]) -> Iterabl
     if len({mark(f) for f in ends}) > 1:
         yield _conflict(call_id, "it is recorded as ended by itself and also as stopped", ends)
     stated = by_mark.get(ATTESTED, [])
+    attested = {getattr(f, "outcome", None) for f in stated}
+    ended = {"completed"} if by_mark.get("call_completed") else set()
+    ended |= {"cancelled_while_running"} if by_mark.get("call_terminated") else set()
+    if ended and attested - ended - _NOT_STARTED:
+        yield _conflict(
+            call_id, "its attested outcome is not the recorded one, which counts", [*ends, *stated]
+        )
     if len({getattr(f, "outcome", None) for f in stated}) > 1:
         yield _conflict(call_id, "its attested outcomes differ; the newest counts", stated)
 

@@ -245,6 +245,11 @@ class Transcript:
     _kept: Any = field(default=None, repr=False)
 
     @property
+    def cuts(self) -> int:
+        """How many summaries and rewinds there are."""
+        return len(self._kept.cut) if self._kept is not None else 0
+
+    @property
     def facts(self) -> tuple[Fact, ...]:
         """All facts, each once, in the order in which they were folded."""
         return tuple(self._kept.facts[: self._kept.size]) if self._kept is not None else ()

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import pytest
-
 from normalizer import canonical, fold, project, read
 from normalizer import facts as f
 from normalizer.chains import chain_of
@@ -247,7 +245,6 @@ def test_an_id_once_given_stays_and_goes_to_no_other_call() -> None:
     assert begins_with(later, first)
 
 
-@pytest.mark.xfail(strict=True, reason="news whose place was put away is not told again")
 def test_news_whose_place_was_rewound_is_told_again() -> None:
     talk = asked()
     talk.add(f.ContactLost, call_id="toolu_1")
@@ -261,7 +258,6 @@ def test_news_whose_place_was_rewound_is_told_again() -> None:
     assert "published" in str(talk.project().request["messages"])
 
 
-@pytest.mark.xfail(strict=True, reason="a denial read back is not corrected by the late news behind it")
 def test_late_news_that_corrects_a_denial_is_read_back_as_the_correction() -> None:
     talk = asked()
     talk.add(f.ApprovalDenied, call_id="toolu_1")

@@ -540,7 +540,7 @@ def test_rules_lists_every_rule_with_its_statement() -> None:
     result = run("rules", "anthropic")
     assert result.exit_code == 0
     assert "  ANT-PAIR-001   reject     Every tool call is answered in the next user turn.\n" in result.stdout
-    listed = json.loads(run("rules", "--json").stdout)
+    listed = json.loads(run("rules", "anthropic", "--json").stdout)
     assert len(listed) == len(result.stdout.splitlines()) - 1
     assert all(rule["statement"] and rule["source"] for rule in listed)
 
@@ -549,7 +549,7 @@ def test_explain_says_what_why_and_where_from(snapshot: SnapshotAssertion) -> No
     result = run("explain", "ant-pair-001")
     assert result.exit_code == 0
     assert result.stdout == snapshot
-    assert run("explain", "unanswered-tool-call").stdout == result.stdout
+    assert run("explain", "unanswered-tool-call").stdout.startswith(result.stdout)
     assert json.loads(run("explain", "ANT-PAIR-001", "--json").stdout)["id"] == "ANT-PAIR-001"
 
 

@@ -244,7 +244,6 @@ def test_a_later_summary_takes_the_place_of_an_earlier_one_that_it_covers() -> N
     assert texts(every_order(said(1, "a"), first, said(3, "b"), second)) == ["two"]
 
 
-@pytest.mark.xfail(strict=True, reason="a fact from before a rewind that arrives after it is kept")
 def test_a_rewind_puts_away_what_stands_behind_its_border() -> None:
     back = f.Rewound(fact_id="z", seq=3, to=1)
     assert texts(every_order(said(1, "a"), said(2, "b"), back, said(4, "c"))) == ["a", "c"]

@@ -226,7 +226,7 @@ def _a_rule_would_break(request: dict[str, Any]) -> bool:
     st.sampled_from(MODELS),
     st.randoms(use_true_random=False),
     examples=150,
-    open_fault="a reply before the first user is not rendered again",
+
 )
 def test_going_on_from_a_projection_is_projecting_from_scratch(
     told: list[Fact], model: str, chance: Any
@@ -332,7 +332,7 @@ def test_a_payload_without_fault_comes_out_as_it_was(payload: dict[str, Any]) ->
     assert list(result.request) == list(payload)
 
 
-@law(anthropic_requests(), examples=150, open_fault="keys of messages and moved results are not reported")
+@law(anthropic_requests(), examples=150)
 def test_every_difference_is_reported(payload: dict[str, Any]) -> None:
     result = repaired(payload)
     assume(result is not None)

@@ -196,8 +196,7 @@ def test_parallel_calls_have_each_its_own_outcome(live: Agent, tmp_path: Path) -
             async for fact in conversation.follow(timeout=20):
                 if fact.kind == "call_completed":
                     break
-            while not (tmp_path / "pids").exists() or len((tmp_path / "pids").read_text().split()) < 2:
-                await anyio.sleep(0.01)
+            await anyio.to_thread.run_sync(pids, tmp_path, 2)
             await asynchronous.cancel(by="user")
 
     anyio.run(work)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from normalizer.facts import CallFact
     from normalizer.providers.anthropic.render import Out, Renderer
-    from normalizer.stepping import Rendered
+    from normalizer.stepping import Rendered, Step
     from normalizer.transcript import Call, Entry
 
 
@@ -57,9 +57,7 @@ class Side:
 # ---------------------------------------------------------------- results
 
 
-def results(
-    renderer: Renderer, out: Out, side: Side, rendered: Rendered[Any], entries: Sequence[Entry]
-) -> None:
+def results(renderer: Renderer, out: Out, side: Side, rendered: Rendered[Any], step: Step) -> None:
     """One result for each call of the reply, in front of everything else."""
     calls = out.calls
     chain_told = renderer.chain.told
@@ -81,7 +79,8 @@ def results(
         blocks.append(block)
         if group is not None:
             groups.add(group)
-    if len(groups) > 1 and _split_as_received(renderer, calls, entries):
+    _note_moved(renderer, calls, step, rendered, out)
+    if len(groups) > 1 and _split_as_received(renderer, calls, step.behind):
         for call, block in zip(calls, blocks, strict=True):
             side.add([block], call.facts[0].group)
         return
@@ -95,6 +94,20 @@ def results(
         )
         out.changed = True
     side.add(blocks, min(groups) if groups else None)
+
+
+def _note_moved(renderer: Renderer, calls: list[Call], step: Step, rendered: Rendered[Any], out: Out) -> None:
+    """Report results that stood behind words of the user's side, or behind a later reply."""
+    words_at = [e.fact.seq for e in step.behind if e.kind not in ("instructions", "tools")]
+    border = min([*words_at, *([] if step.last else [renderer.entries[step.end].fact.seq])], default=None)
+    for call in calls:
+        fact = call.result
+        if border is not None and fact is not None and fact.seq > border:
+            out.changed = True
+            rendered.adjustments.append(
+                Adjustment("moved", f"the result of call {call.key!r} is sent directly behind it", "ANT-PAIR-003",
+                           call.key, (fact.fact_id,))
+            )  # fmt: skip
 
 
 def _plain(fact: CallFact) -> bool:

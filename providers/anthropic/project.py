@@ -32,6 +32,7 @@ class _Kept:
     ids: _Ids
     top: top.Top
     rendering: Rendering[Flow]
+    opened: bool
 
 
 def project(transcript: Transcript, options: Options, previous: Projection | None = None) -> Projection:
@@ -64,7 +65,10 @@ def project(transcript: Transcript, options: Options, previous: Projection | Non
         len(kept.ids.by_key) if kept is not None else 0,
     )
     renderer = Renderer(transcript, options, model, chain, ids, head)
-    before = kept.rendering if kept is not None and kept.top is head and not chain.restarted else None
+    opened = renderer.first_user() < len(transcript.entries)
+    # who may stand first depends on whether anybody of the user's side has spoken
+    same = kept is not None and kept.top is head and kept.opened == opened and not chain.restarted
+    before = kept.rendering if kept is not None and same else None
     rendering = render_steps(transcript, _FIRST, renderer, before, new_told)
     if not rendering.messages:
         raise CannotProject(
@@ -82,7 +86,7 @@ def project(transcript: Transcript, options: Options, previous: Projection | Non
         late_news=tuple(note.content or "" for note in final.adjustments if note.kind == "late_news"),
         ready=final.asks,
         _sending=lambda: _sending(transcript, options, named, chain, ids, head, rendering),
-        _kept=_Kept(options, model, chain, wire_ids, head, rendering),
+        _kept=_Kept(options, model, chain, wire_ids, head, rendering, opened),
     )
 
 

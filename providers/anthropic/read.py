@@ -25,6 +25,8 @@ NONE: Final = Json("null")
 """The `raw` of instructions that a request does not have."""
 
 _RESULT_KEYS: Final = (["type", "tool_use_id", "content"], ["type", "tool_use_id", "content", "is_error"])
+# blocks that only other APIs and programs have
+_OTHERS: Final = frozenset({"image_url", "input_audio", "tool-call", "tool-result", "function_call"})
 _HISTORY: Final = frozenset({"messages", "system", "tools"})
 _ROLES: Final = frozenset({"user", "assistant", "system"})
 # what other formats call the role of a message that holds a tool's result
@@ -47,33 +49,21 @@ def sniff(value: Any) -> int:
 
 
 def _sniff_messages(messages: list[Any]) -> int:
-    """Messages whose blocks are of this API's types; plain words alone fit several APIs."""
+    """Messages with blocks of this API; plain words alone fit several, and broken messages fit none well."""
     score = 0
     for message in messages:
         if not isinstance(message, dict) or not isinstance(message.get("role"), str):
-            return 0
-        if (
-            message["role"] in ("tool", "function", "developer", "model")
-            or "tool_calls" in message
-            or "parts" in message
-        ):
+            continue
+        if "tool_calls" in message or "parts" in message or message["role"] == "model":
             return 0
         content = message.get("content")
-        if isinstance(content, list):
-            for block in content:
-                kind = block.get("type") if isinstance(block, dict) else None
-                if not isinstance(kind, str) or kind in (
-                    "image_url",
-                    "input_text",
-                    "output_text",
-                    "tool-call",
-                ):
-                    return 0
-                score = max(score, 20 if kind == "text" else 75 if kind in KNOWN else 0)
-        elif isinstance(content, str):
+        if isinstance(content, str) or content == []:
             score = max(score, 20)
-        elif content is not None:
-            return 0
+        for block in content if isinstance(content, list) else ():
+            kind = block.get("type") if isinstance(block, dict) else None
+            if kind in _OTHERS or (kind is None and isinstance(block, dict)):
+                return 0
+            score = max(score, 20 if kind == "text" else 75 if kind in KNOWN else 10)
     return score
 
 
@@ -242,6 +232,7 @@ def _message(
         _assistant(recorder, place, content, extra, origin, number)
     elif role == "user":
         if extra:
+            recorder.finding("unknown_block", "a message has keys that the API does not know", place)
             recorder.leftover(place, "keys of a message that the API does not know", extra)
         _user(recorder, place, content, number)
     elif role == "system":
@@ -411,6 +402,8 @@ _OF_ASSISTANT: Final = frozenset({"tool_call", "server_tool_call", "server_tool_
 def _mid_system(recorder: Recorder, place: str, message: dict[str, Any], number: int) -> None:
     """Instructions beside those at the top, wherever they stand."""
     content = message.get("content")
+    if content in (None, "", []):
+        recorder.finding("unknown_block", "a system message says nothing", place)
     plain = set(message) <= {"role", "content"}
     recorder.instructions(
         place,
@@ -438,6 +431,9 @@ def _foreign_result(recorder: Recorder, place: str, message: dict[str, Any], num
     wire_id = next(
         (message[k] for k in ("tool_use_id", "tool_call_id") if isinstance(message.get(k), str)), None
     )
+    rest = {k: v for k, v in message.items() if k not in ("role", "content") and v is not wire_id}
+    if rest:
+        recorder.leftover(place, "keys of a message that the API does not know", rest)
     block = {"type": "tool_result", "tool_use_id": wire_id, "content": message.get("content")}
     _result(recorder, place, block, number, plain=False)
 

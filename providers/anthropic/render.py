@@ -211,6 +211,8 @@ class Renderer:
             return nothing
         messages: list[dict[str, Any]] = [{"role": "assistant", "content": blocks}]
         if results:
+            if self.entries[step.end].fact.seq < last:
+                return nothing  # the result came after the next reply
             messages.append({"role": "user", "content": results})
         if step.behind:
             entry = step.behind[0]
@@ -218,7 +220,7 @@ class Renderer:
             if (
                 entry.kind != "user"
                 or len(entry.parts) != 1
-                or (results and (said.group == group or said.group is None))
+                or (results and (said.group == group or said.group is None or said.seq < last))
             ):
                 return nothing
             part = entry.parts[0]
@@ -331,7 +333,7 @@ class Renderer:
         """
         side = answers.Side(rendered.messages)
         if out.calls:
-            answers.results(self, out, side, rendered, step.behind)
+            answers.results(self, out, side, rendered, step)
         if (
             len(step.behind) == 1
             and step.behind[0].kind == "user"
@@ -350,17 +352,31 @@ class Renderer:
             side.close()
             return tuple(items), (), aside
         system: list[Any] = []
+        passed: dict[str, None] = dict.fromkeys(e.fact.fact_id for e in flow.system) if not out.blocks else {}
         for item in items:
+            if not isinstance(item, News) and item.kind in _SYSTEM_SIDE:
+                if item.fact.fact_id in self.head.later:
+                    system.append(item)
+                continue
             if isinstance(item, News):
                 self._news(step, item, side, rendered)
-            elif item.kind in _SYSTEM_SIDE:
-                system.append(item)
             else:
                 self._entry(item, side, out)
+            passed.update(dict.fromkeys(e.fact.fact_id for e in system))
+        self._note_passed(passed, rendered, out)
         for text in side.later:
             side.add([text], None)
         side.close()
-        return (), tuple(e for e in system if e.fact.fact_id in self.head.later), aside
+        return (), tuple(system), aside
+
+    def _note_passed(self, passed: dict[str, None], rendered: Rendered[Flow], out: Out) -> None:
+        """Report system messages that words of the user's side now stand before."""
+        for fact_id in passed:
+            out.changed = True
+            rendered.adjustments.append(
+                Adjustment("moved", "a system message stands at the end of the user's turn", "ANT-SYS-005",
+                           facts=(fact_id,))
+            )  # fmt: skip
 
     def _items(self, step: Step, flow: Flow, aside: tuple[str, ...]) -> list[Any]:
         """Everything but results, in order: what waited, entries and news by `seq`."""

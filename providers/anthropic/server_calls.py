@@ -165,7 +165,7 @@ def _without_result(
         return "its result never came", "ANT-SRV-001"
     if _moved_on(renderer, step, call):
         return "its result never came and the conversation has moved on", "ANT-SRV-001"
-    if not _offered(renderer, call):
+    if not _offered(renderer, call, entry.fact.seq):
         return "its tool is no longer offered", "ANT-SRV-002"
     if call.part.name in _CODE and client and not _inner_offered(renderer, pieces):
         return "a tool that its code called is no longer offered", "ANT-PTC-004"
@@ -190,8 +190,6 @@ def _resolves(renderer: Renderer, block: dict[str, Any]) -> bool:
 
 def _inner_offered(renderer: Renderer, pieces: list[Piece]) -> bool:
     offered = renderer.head.offered
-    if renderer.head.tools is None:
-        return not renderer.head.recorded
     return all(
         piece.block["name"] in offered
         for piece in pieces
@@ -231,11 +229,9 @@ def _comes_to_nothing(entry: Entry) -> bool:
     return entry.fact.kind == "reply_cut" and not any(p.kind == "server_tool_result" for p in entry.parts)
 
 
-def _offered(renderer: Renderer, call: ServerCall) -> bool:
-    """Whether the request still has the tool that the server goes on with."""
-    if renderer.head.tools is None:
-        return not renderer.head.recorded
-    offered = renderer.head.offered
+def _offered(renderer: Renderer, call: ServerCall, seq: int) -> bool:
+    """Whether the request has the tool that the server goes on with, as it had when the call was made (`seq`)."""
+    offered = renderer.head.offered_at(seq)
     if call.part.form == "mcp_tool_use":
         raw = call.part.raw.value if call.part.raw is not None else {}
         return raw.get("server_name") in offered

@@ -50,9 +50,15 @@ class Top:
     @property
     def offered(self) -> frozenset[str]:
         """Names and types of the tools in the request."""
+        return self.offered_at(None)
+
+    def offered_at(self, seq: int | None) -> frozenset[str]:
+        """Those that were offered before a `seq`."""
+        places = {entry.fact.fact_id: entry.fact.seq for entry in self.heads}
         added = [
             block["tool"].get("definition")
-            for blocks in self.later.values()
+            for fact_id, blocks in self.later.items()
+            if seq is None or places.get(fact_id, 0) < seq
             for block in blocks
             if block.get("type") == "tool_addition" and isinstance(block.get("tool"), dict)
         ]

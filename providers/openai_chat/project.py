@@ -178,8 +178,13 @@ def _alternating(messages: list[dict[str, Any]], notes: list[Adjustment]) -> lis
                 Adjustment("dropped_fragment", "a refusal that cannot be joined with its neighbour is left out",
                            "OCX-VLLM-002", content=Json.of([part for part in parts if part not in kept]).text)
             )  # fmt: skip
-        content = kept or parts[:1]
-        found[-1] = {**before, **message, "content": content or None}
+        beside = {key: value for key, value in before.items() if key != "content" and value is not None}
+        if lost := {key: value for key, value in beside.items() if message.get(key, value) != value}:
+            notes.append(
+                Adjustment("merged", "what stood beside the words of a joined message is left out", "OCX-VLLM-002",
+                           content=Json.of(lost).text)
+            )  # fmt: skip
+        found[-1] = {**beside, **message, "content": kept or parts[:1] or None}
     if joined:
         text = f"{joined} messages are joined with the one of the same role before them"
         notes.append(Adjustment("merged", text, "OCX-VLLM-002"))

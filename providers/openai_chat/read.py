@@ -108,7 +108,9 @@ class _Reader:
         for key in ("tools", "functions"):
             given = value.get(key)
             if isinstance(given, list):
-                self.recorder.tools(f"/{key}", tuple(_tool(tool) for tool in given))
+                self.recorder.tools(
+                    f"/{key}", tuple(_tool(tool, legacy=key == "functions") for tool in given)
+                )
                 return
             if given is not None:
                 self.recorder.leftover(f"/{key}", f"{key} are not a list", given)
@@ -357,8 +359,8 @@ def _result_part(block: Any) -> Any:
     return Opaque(str(block.get("type")) if isinstance(block, dict) else "", Json.of(block))
 
 
-def _tool(tool: Any) -> Tool:
-    """A declaration; the whole of it stays in `raw`. Legacy functions stand without a wrapper."""
+def _tool(tool: Any, *, legacy: bool) -> Tool:
+    """A declaration; the whole of it stays in `raw`, unless its wrapper is missing. Legacy functions have none."""
     if not isinstance(tool, dict):
         return Tool("", raw=Json.of(tool))
     kind = tool.get("type")
@@ -369,6 +371,6 @@ def _tool(tool: Any) -> Tool:
         name if isinstance(name, str) else "",
         text if isinstance(text, str) else None,
         Json.of(schema) if isinstance(schema, dict) else None,
-        Json.of(tool),
+        Json.of(tool) if legacy or kind is not None or not isinstance(name, str) else None,
         server=kind is not None and kind not in wire.CALL_TYPES,
     )
