@@ -26,9 +26,11 @@ ACTIONS: Final[dict[str | None, str]] = {
     "reuse_key": "it may be repeated with the same idempotency key",
     "compensate": "undo what it may have done",
     "none": "look at what it changed before anything is repeated",
+    "verify": "look at what it changed before anything is repeated",
+    "wait": "wait for its end, or stop it",
     None: "nothing",
 }
-"""What each declared recovery asks for."""
+"""What each action of a row means."""
 
 
 def is_address(name: str) -> bool:

@@ -250,6 +250,13 @@ def _facts(call: Call, answer: Answer, by: str) -> Iterator[Fact]:
         )
 
 
+def _else_to_do(call: Call) -> str | None:
+    """What the declaration does not say: a running call is waited for, a stopped one may have had effects."""
+    if call.outcome.kind == "pending":
+        return "wait"
+    return "verify" if call.effects == "to_verify" else None
+
+
 def row_of(call: Call) -> Row:
     """What is known about one call, in nine fields."""
     last = call.last_observation
@@ -267,5 +274,5 @@ def row_of(call: Call) -> Row:
         remote_cancel_state=call.remote_cancel_state,
         side_effect_state=call.effects,
         last_observation=seen,
-        recovery_action=call.recovery_action,
+        recovery_action=call.recovery_action or _else_to_do(call),
     )

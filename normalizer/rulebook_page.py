@@ -13,6 +13,8 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from normalizer import registry
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
@@ -101,11 +103,22 @@ def _entry(rule: Rule) -> Iterator[str]:
         yield ""
 
 
-def main(names: Sequence[str]) -> None:
-    """Write the page of each provider named into `docs` of the working directory."""
+def main(words: Sequence[str]) -> int:
+    """Write the page of each provider named (of all, if none is) into `docs` of the working directory.
+
+    With `--check` nothing is written: 1 is returned, and said, where a page is not current.
+    """
+    names = [word for word in words if word != "--check"] or registry.targets()
+    stale = 0
     for name in names:
-        path(name, Path()).write_text(render(name, rulebook(name)), encoding="utf-8")
+        page, text = path(name, Path()), render(name, rulebook(name))
+        if "--check" not in words:
+            page.write_text(text, encoding="utf-8")
+        elif not page.exists() or page.read_text(encoding="utf-8") != text:
+            print(f"{page} is not current; run `make docs`")
+            stale = 1
+    return stale
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    sys.exit(main(sys.argv[1:]))

@@ -182,7 +182,7 @@ def test_a_living_run_is_left_alone(journal: Journal) -> None:
     with turn.execute(turn.calls_to_run()[0], recovery="query") as execution:
         found = recover(journal, {"query": lambda _: Answer(evidence="x", outcome="never_run")})
         assert [run.run_id for run in found.alive] == [turn.run_id]
-        assert [row.execution_state for row in found] == ["pending"]
+        assert [(row.execution_state, row.recovery_action) for row in found] == [("pending", "wait")]
         execution.complete("ok")
     turn.close()
 
@@ -234,6 +234,23 @@ def test_a_lease_that_is_renewed_meanwhile_keeps_its_run(where: str, monkeypatch
         journal.renew_lease("c", run_id, 60)
         monkeypatch.setattr(journal, "runs", lambda _=None: stale)
         assert not recover(journal).lost
+
+
+def test_a_stopped_call_that_may_have_had_effects_is_to_be_looked_at(journal: Journal) -> None:
+    turn = journal.conversation("c").open_turn()
+    replied(turn, "run", "read")
+    first, second = turn.calls_to_run()
+    with turn.execute(first) as execution:
+        execution.terminated()
+    with turn.execute(second, may_have_effects=False) as execution:
+        execution.terminated()
+    turn.close()
+    (row,) = recover(journal)
+    assert (row.tool_call_id, row.execution_state) == ("toolu_0", "cancelled_while_running")
+    assert row.recovery_action == "verify"
+    look = {"run": lambda _: Answer(evidence="git status", effects="none")}
+    assert [one.recovery_action for one in recover(journal, look)] == [None]
+    assert not recover(journal)
 
 
 def test_steering_that_waits_is_told(journal: Journal) -> None:
