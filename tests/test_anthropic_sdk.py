@@ -28,7 +28,11 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.filterwarnings("ignore:The model 'claude-sonnet-4-5' is deprecated")
 
 BOUND, UNBOUND, OLD = "claude-opus-5-5", "claude-opus-4-8", "claude-sonnet-4-5"
-WEATHER: Final[dict[str, Any]] = {"name": "get_weather", "description": "Weather", "input_schema": {"type": "object"}}
+WEATHER: Final[dict[str, Any]] = {
+    "name": "get_weather",
+    "description": "Weather",
+    "input_schema": {"type": "object"},
+}
 SEARCH: Final[dict[str, Any]] = {"type": "web_search_20250305", "name": "web_search"}
 LIMIT: Final[dict[str, Any]] = {"max_tokens": 1024}
 

@@ -226,7 +226,6 @@ def _a_rule_would_break(request: dict[str, Any]) -> bool:
     st.sampled_from(MODELS),
     st.randoms(use_true_random=False),
     examples=150,
-
 )
 def test_going_on_from_a_projection_is_projecting_from_scratch(
     told: list[Fact], model: str, chance: Any

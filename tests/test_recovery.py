@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from journaling import Child
+from journaling import DATABASES, Child, address
 from typer.testing import CliRunner
 
 from normalizer.cli import app
@@ -313,3 +313,23 @@ def test_the_other_commands_read_a_journal(where: str) -> None:
         journal.conversation("d").open_turn().close()
     code, said = command("show", where)
     assert (code, "--conversation: 'c', 'd'" in said) == (3, True)
+
+
+@pytest.mark.parametrize("kind", DATABASES)
+def test_a_conversation_is_the_same_on_both_databases(kind: str, tmp_path: Path) -> None:
+    where = address(kind, tmp_path)
+    crash(where, {"tool": "publish", "recovery": "query"}, {"waits": True})
+    with open_journal(where) as journal:
+        conversation = journal.conversation("c")
+        with pytest.raises(JournalError, match="stands"), conversation.open_turn() as turn:
+            replied(turn, "run")
+            with turn.execute(turn.calls_to_run()[0]) as execution:
+                execution.output("some")
+                execution.complete("ok")
+            conversation.steering.queue("faster")
+            assert conversation.steering.apply()
+            raise JournalError("it stands")
+        look = {"query": lambda _: Answer(evidence="x", outcome="completed", content="18", is_error=False)}
+        assert [row.execution_state for row in recover(journal, look)] == ["completed"]
+        outcomes = [call.outcome.kind for call in conversation.transcript.calls.values()]
+        assert outcomes == ["completed", "never_run", "completed"]
