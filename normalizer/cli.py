@@ -1,4 +1,4 @@
-"""The command line: `normalizer check | repair | show | rules | explain | facts | recover`.
+"""The command line: `normalizer check | repair | convert | show | rules | explain | facts | recover`.
 
 Exit codes: 0 fine or repaired, 1 faults found or not repairable, 2 wrong usage or an output that cannot be
 written, 3 unreadable input, 70 a bug of this program. Of several files the highest counts.
@@ -61,6 +61,12 @@ To = Annotated[
     str | None,
     typer.Option("--to", metavar="API", help="The API that the request is for; by default the input's own."),
 ]
+Profile = Annotated[
+    str | None,
+    typer.Option(
+        "--profile", metavar="NAME", help="The compatible server that the API is spoken by: azure, deepseek, vllm, …"
+    ),
+]
 Facts = Annotated[
     Path | None,
     typer.Option("--facts", metavar="FACTS.jsonl", help="What you know beside the file, as facts."),
@@ -100,6 +106,7 @@ def check(
     files: Files,
     as_: As = None,
     model: Model = None,
+    profile: Profile = None,
     conversation: InJournal = None,
     as_json: AsJson = False,
 ) -> None:
@@ -108,12 +115,13 @@ def check(
     A payload is judged as a history: what its caller adds (max_tokens, the next message) is not asked for.
     """
     _known(as_, "--as", registry.names())
+    _known_profile(profile, as_)
 
     def work(name: str) -> None:
         reading = _reading(name, as_, conversation)
         transcript = normalizer.fold(reading.facts)
         findings = _findings(reading, transcript)
-        violations = _violations(reading, transcript, as_, model)
+        violations = _violations(reading, transcript, as_, model, profile)
         if as_json:
             outlets.emit(json_text(_check_dict(name, reading, findings, violations)).encode() + b"\n")
         else:
@@ -130,6 +138,7 @@ def repair(
     output: Out = None,
     to: To = None,
     model: Model = None,
+    profile: Profile = None,
     as_: As = None,
     facts: Facts = None,
     report: Report = None,
@@ -140,21 +149,57 @@ def repair(
 
     A directory's sessions are all repaired.
     """
-    _known(as_, "--as", registry.names())
-    _known(to, "--to", registry.targets())
+    options: dict[str, Any] = {"format": as_ or "auto", "to": to, "model": model, "profile": profile}
+    raise typer.Exit(_repair(files, output, options, facts, report, debug_log, force=force))
+
+
+@app.command()
+def convert(
+    files: Files,
+    to: Annotated[str, typer.Option("--to", metavar="API", help="The API that the request is for.")],
+    output: Out = None,
+    model: Model = None,
+    profile: Profile = None,
+    as_: As = None,
+    facts: Facts = None,
+    report: Report = None,
+    debug_log: Log = None,
+    force: Force = False,
+) -> None:
+    """Write the request by which another API goes on with the conversation: `repair` with the API named.
+
+    What cannot be taken along is reported; see docs/hand_over.md.
+    """
+    options: dict[str, Any] = {"format": as_ or "auto", "to": to, "model": model, "profile": profile}
+    raise typer.Exit(_repair(files, output, options, facts, report, debug_log, force=force))
+
+
+def _repair(
+    files: list[str],
+    output: str | None,
+    options: dict[str, Any],
+    facts: Path | None,
+    report: Path | None,
+    debug_log: Path | None,
+    *,
+    force: bool,
+) -> int:
+    """Repair every file as asked; the exit code."""
+    _known(None if options["format"] == "auto" else options["format"], "--as", registry.names())
+    _known(options["to"], "--to", registry.targets())
+    _known_profile(options["profile"], options["to"])
     alone = len(files) == 1 and not Path(files[0]).is_dir()
     for option, value in (("-o", output), ("--report", report), ("--facts", facts)):
         if value is not None and not alone:
             raise typer.BadParameter(
                 "goes with one file only; repair the files one by one", param_hint=option
             )
-    options: dict[str, Any] = {"format": as_ or "auto", "to": to, "model": model}
     try:
         for extra in (report, debug_log):
             if extra:
                 refuse_to_overwrite(extra, force=force, sources=[Path(name) for name in files])
         if facts:
-            options["facts"] = fact_files.load(facts.read_bytes())
+            options = {**options, "facts": fact_files.load(facts.read_bytes())}
     except (normalizer.NormalizerError, OSError) as error:
         raise typer.Exit(outlets.fail(str(facts or report or debug_log), error)) from None
     wishes = Wishes(output=Path(output) if output else None, report=report, force=force, options=options)
@@ -162,7 +207,7 @@ def repair(
     code = each(files, lambda name: repair_file(name, wishes, log, alone=alone))
     if debug_log and log:
         code = max(code, _save(log, debug_log, force=force))
-    raise typer.Exit(code)
+    return code
 
 
 @app.command()
@@ -278,6 +323,16 @@ def _known(word: str | None, option: str, known: Sequence[str]) -> None:
         )
 
 
+def _known_profile(profile: str | None, target: str | None) -> None:
+    """As `_known`: the servers that speak a target, or any target where none is named."""
+    if profile is not None:
+        named = [target] if target in registry.targets() else registry.targets()
+        profiles = {name for one in named for name in registry.provider(one).profiles}
+        if not profiles:
+            raise typer.BadParameter(f"{target!r} has no profiles", param_hint="--profile")
+        _known(profile, "--profile", sorted(profiles))
+
+
 def _reading(name: str, as_: str | None, conversation: str | None) -> Reading:
     """An input, or one conversation of a journal."""
     if conversation is not None or journal_command.is_journal(name):
@@ -291,7 +346,7 @@ def _findings(reading: Reading, transcript: Transcript) -> list[Finding]:
 
 
 def _violations(
-    reading: Reading, transcript: Transcript, as_: str | None, model: str | None
+    reading: Reading, transcript: Transcript, as_: str | None, model: str | None, profile: str | None
 ) -> tuple[Violation, ...]:
     """The rules that a payload breaks as it is; none where the input is no request."""
     target = as_ if as_ in registry.targets() else reading.home
@@ -299,7 +354,7 @@ def _violations(
         return ()
     request = {**reading.request, "model": model} if model else reading.request
     context = {"history": True, "received_types": received_types(transcript, target)}
-    return normalizer.check(request, target, context=context)
+    return normalizer.check(request, target, profile=profile, context=context)
 
 
 def _check_dict(

@@ -47,7 +47,8 @@ class Projector(Protocol):
 class Provider:
     """One wire format. `sniff` says how well a parsed value fits it: 0 (not at all) to 100 (certainly).
 
-    `yielding` names, for rules that a history can break because of a setting, the setting that gives way.
+    `yielding` names, for rules that a history can break because of a setting, the setting that gives way. `profiles`
+    are the names of the compatible servers.
     """
 
     name: str
@@ -57,6 +58,7 @@ class Provider:
     project: Projector
     rules: Rulebook
     yielding: Mapping[str, str] = field(default_factory=dict)
+    profiles: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

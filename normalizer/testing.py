@@ -22,6 +22,7 @@ except ImportError as missing:
         name=missing.name,
     ) from missing
 
+from normalizer.openai_strategies import openai_chat_requests, openai_responses_requests
 from normalizer.payload_strategies import anthropic_requests
 from normalizer.strategies import histories, history
 
@@ -74,4 +75,12 @@ def facts() -> st.SearchStrategy[Fact]:
     return st.one_of([_of(kind) for kind in kinds])
 
 
-__all__ = ["anthropic_requests", "assert_accepts", "facts", "histories", "history"]
+__all__ = [
+    "anthropic_requests",
+    "assert_accepts",
+    "facts",
+    "histories",
+    "history",
+    "openai_chat_requests",
+    "openai_responses_requests",
+]

@@ -20,6 +20,7 @@ from loopback import Refusal, Reply, message, text, thinking
 import normalizer
 from normalizer.conversations_async import AsyncTurn
 from normalizer.errors import JournalError, OpenCalls, StartRefused, TurnClosed
+from normalizer.execution.functions import FunctionCall
 from normalizer.execution.operations import Operation
 from normalizer.interrupts import uninterrupted
 from normalizer.journal import open_async_journal, open_journal
@@ -708,3 +709,97 @@ def test_whoever_follows_sees_the_stop_as_it_happens(running: tuple[Agent, Turn,
     stopping.join()
     watching.join()
     assert seen[-4:] == ["turn_cancel_requested", "call_cancel_requested", "call_terminated", "turn_ended"]
+
+
+# ---------------------------------------------------------------- the rarer ways
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_whole_replies_lists_and_units_with_await(live: Agent, backend: str) -> None:
+    turn = live.conversation.open_turn()
+    turn.user_said("Do it")
+    reply = {"id": "m", "type": "message", "role": "assistant", "model": MODEL, "stop_reason": "tool_use"}
+    calls = [tool(1), tool(2)]
+
+    class Broken:
+        async def run(self, _permit: Permit, _report: Any, _control: Any = None) -> Unknown:
+            raise RuntimeError("a bug of the unit")
+
+    async def work(conversation: Any) -> None:
+        asynchronous = AsyncTurn(turn)
+        seen: list[Any] = []
+        await asynchronous.receive("anthropic", {**reply, "content": calls})
+        first, second = await asynchronous.calls_to_run()
+        await asynchronous.run(first, FunctionCall(lambda: "ok"))
+        with pytest.raises(RuntimeError):
+            await asynchronous.run(second, Broken())
+        await asynchronous.receive("anthropic", [{"type": "message_start", "message": reply}], seen.append)
+        assert len(seen) == 1
+        monkey = JournalError("the disk is full")
+        with pytest.raises(JournalError, match="full"):
+            await asynchronous.receive("anthropic", [{"type": "ping"}], lambda _: _raise(monkey))
+        assert repr(conversation).startswith("AsyncConversation('c-1'")
+        assert repr(asynchronous).startswith("AsyncTurn(")
+
+    twin(backend, live.where, work)
+    assert (live.outcome("toolu_1"), live.outcome("toolu_2")) == ("completed", "unknown")
+    turn.close()
+
+
+def _raise(error: Exception) -> None:
+    raise error
+
+
+def test_what_the_journal_refuses_in_a_reply_is_no_cut_reply(live: Agent) -> None:
+    with live.conversation.open_turn() as turn:
+        with pytest.raises(JournalError, match="full"):
+            turn.receive("anthropic", [{"type": "ping"}], lambda _: _raise(JournalError("the disk is full")))
+        assert "reply_cut" not in live.kinds()
+        assert repr(live.conversation).startswith("Conversation('c-1'")
+        assert repr(turn).endswith("of 'c-1')")
+
+
+def test_only_the_first_of_several_choices_is_the_conversation(live: Agent) -> None:
+    def choice(number: int) -> dict[str, Any]:
+        return {
+            "index": number,
+            "finish_reason": "stop",
+            "message": {"role": "assistant", "content": f"{number}"},
+        }
+
+    with live.conversation.open_turn() as turn:
+        turn.user_said("Hello")
+        body = {"id": "c", "object": "chat.completion", "model": "gpt-5", "choices": [choice(0), choice(1)]}
+        turn.receive("openai_chat", body)
+        assert live.kinds().count("model_replied") == 1
+
+
+def test_a_call_beside_a_paused_search_is_not_skipped(live: Agent) -> None:
+    with live.conversation.open_turn() as turn:
+        turn.user_said("Find it")
+        search = {"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {}}
+        live.ask(turn, Reply((tool(1), search), "pause_turn"))
+        (call,) = turn.calls_to_run()
+        with turn.execute(call) as execution:
+            execution.complete("ok")
+        assert live.outcome() == "completed"
+
+
+def test_an_error_behind_the_end_of_a_reply_leaves_it_whole(live: Agent) -> None:
+    with live.conversation.open_turn() as turn:
+        turn.user_said("Hello")
+
+        def press(event: Any) -> None:
+            if event.type == "message_stop":
+                raise RuntimeError("the screen is gone")
+
+        live.server.replies(SAID)
+        projection = live.conversation.project("anthropic", model=MODEL)
+        live.conversation.sent(projection)
+        with pytest.raises(RuntimeError):
+            turn.receive(
+                "anthropic",
+                lambda: live.client.messages.create(**projection.request, max_tokens=9, stream=True),
+                press,
+            )
+        assert live.kinds()[-1] == "model_replied"

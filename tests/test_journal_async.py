@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import inspect
 import sqlite3
-import sys
 import time
 from functools import partial
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -171,15 +169,12 @@ def test_the_event_loop_never_waits_for_a_lock(backend: str, kind: str, tmp_path
     run(backend, where, work)
 
 
-def test_the_live_side_is_loaded_when_it_is_asked_for(
-    backend: str, kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(
-        sys.modules, "normalizer.conversations", SimpleNamespace(Conversation=lambda *given: given)
-    )
-
+def test_a_conversation_of_it_is_to_be_awaited(backend: str, kind: str, tmp_path: Path) -> None:
     async def work(journal: AsyncJournal) -> None:
-        assert journal.conversation("c") == (journal.journal, "c")
+        conversation = journal.conversation("c")
+        async with await conversation.open_turn() as turn:
+            await turn.user_said("Go on.")
+        assert [fact.kind for fact in await journal.facts("c")] == ["turn_opened", "user_said", "turn_ended"]
 
     run(backend, address(kind, tmp_path), work)
 

@@ -142,6 +142,7 @@ def test_results_stand_behind_their_call_and_words_behind_them() -> None:
         "Be quick.",
     ]
     assert sent(repair)[3]["content"] == ""
+    assert [(a.kind, a.call_id) for a in repair.adjustments] == [("moved", "b"), ("moved", "a")]
 
 
 def test_a_call_without_result_is_told_and_stays_told() -> None:
@@ -691,6 +692,32 @@ def test_a_refused_request_begins_the_prefix_anew() -> None:
     talk.add("reply_cut", refused=True, error="400", answers=f"s{talk.seq}", api="openai_chat")
     talk.add("call_completed", call_id="call_1", content="revision 18")
     assert talk.project().request["messages"][2] == answer("call_1", "revision 18")
+
+
+def test_news_of_a_call_that_a_summary_put_away_keep_their_place() -> None:
+    talk = working()
+    talk.send()
+    talk.add("summarised", parts=[{"kind": "text", "text": "So far so good."}], through=3, string=True)
+    talk.add("call_completed", call_id="call_1", content="revision 18")
+    before = talk.send().request["messages"]
+    assert [message["content"][:16] for message in before] == ["So far so good.", "[tool outcome: c"]
+    talk.add("user_said", parts=[{"kind": "text", "text": "And?"}], string=True)
+    assert talk.project().request["messages"] == [*before, {"role": "user", "content": "And?"}]
+
+
+def test_a_void_call_is_told_by_the_last_step_and_stays_told() -> None:
+    talk = Talk()
+    talk.add("user_said", parts=[{"kind": "text", "text": "Sell."}], string=True)
+    before = talk.send().request["messages"]
+    parts = [{"kind": "tool_call", "id": "a", "name": "sell", "arguments": "{}"}]
+    talk.add("model_replied", parts=parts, api="anthropic", stop_reason="refusal")
+    talk.add("call_completed", call_id="a", content="sold")
+    talk.add("model_replied", parts=[{"kind": "text", "text": "Hm."}], api="openai_chat", string=True)
+    after = talk.send().request["messages"]
+    assert after[: len(before) + 1] == [*before, {"role": "assistant", "content": "Hm."}]
+    assert after[-1]["content"].startswith("[tool outcome: completed] [told, call a]\nsell {}\nsold\n")
+    talk.add("user_said", parts=[{"kind": "text", "text": "So?"}], string=True)
+    assert talk.project().request["messages"][:-1] == after
 
 
 def test_open_calls_are_refused_by_default_and_a_finished_reply_asks_nothing() -> None:

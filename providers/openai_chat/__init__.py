@@ -10,4 +10,5 @@ PROVIDER = Provider(
     assembler=stream.Assembler,
     project=project.project,
     rules=rules.RULES,
+    profiles=tuple(wire.PROFILES),
 )

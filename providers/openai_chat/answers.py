@@ -21,13 +21,15 @@ if TYPE_CHECKING:
     from normalizer.projection import AdjustmentKind
     from normalizer.providers.openai_chat.render import Out, Renderer
     from normalizer.providers.openai_chat.replies import Spoken
-    from normalizer.stepping import Rendered
+    from normalizer.stepping import Rendered, Step
     from normalizer.transcript import Call, Entry
 
 
-def results(renderer: Renderer, entry: Entry, spoken: Spoken, out: Out, rendered: Rendered[Any]) -> None:
+def results(renderer: Renderer, step: Step, spoken: Spoken, out: Out, rendered: Rendered[Any]) -> None:
     """One message for each call, directly behind the message that made them."""
-    calls = spoken.calls if len(spoken.calls) == 1 else in_order(renderer, spoken.calls)
+    entry = step.reply
+    assert entry is not None  # noqa: S101 - only replies have calls
+    calls = spoken.calls if len(spoken.calls) < 2 else in_order(renderer, spoken.calls)
     told = renderer.chain.told
     for call in calls:
         wire_id = renderer.ids[call.key]
@@ -36,6 +38,20 @@ def results(renderer: Renderer, entry: Entry, spoken: Spoken, out: Out, rendered
             rendered.told.append((call.key, "completed", None, call.part.name))
             continue
         rendered.messages.append(_answer(renderer, entry, call, wire_id, out, rendered, legacy=spoken.legacy))
+    _note_moved(renderer, step, calls, out)
+
+
+def _note_moved(renderer: Renderer, step: Step, calls: list[Call], out: Out) -> None:
+    """Report results that stood behind other words, or behind a later reply."""
+    places = [entry.fact.seq for entry in step.behind if entry.kind != "tools"][:1]
+    if not step.last:
+        places.append(renderer.entries[step.end].fact.seq)
+    border = min(places, default=None)
+    for call in calls if border is not None else ():
+        fact = call.result
+        if fact is not None and border is not None and fact.seq > border:
+            text = f"the result of call {call.key!r} is sent directly behind it"
+            out.notes.append(Adjustment("moved", text, "OAC-PAIR-002", call.key, (fact.fact_id,)))
 
 
 def _plain(call: Call) -> str | None:
@@ -84,8 +100,8 @@ def _answer(
     text: str | None = None
     fact: Any
     if told is not None:
-        fact = next((f for f in call.facts if f.fact_id == told.result), None) if told.result else None
         kind, text = told.outcome, told.text
+        fact = next((f for f in call.facts if f.fact_id == told.result), None) if text is None else None
     elif late is not None:
         call, kind, fact = _before(call, late)
     else:

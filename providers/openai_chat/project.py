@@ -11,7 +11,7 @@ from normalizer.facts import Choice, Digest, News, Told
 from normalizer.parts import Json
 from normalizer.projection import Adjustment, Options, Projection, Sending
 from normalizer.providers.openai_chat import calls, top, user_side, wire
-from normalizer.providers.openai_chat.render import SILENT, Flow, Out, Renderer
+from normalizer.providers.openai_chat.render import Flow, Out, Renderer
 from normalizer.stepping import Rendered, Rendering, render_steps
 
 if TYPE_CHECKING:
@@ -32,6 +32,7 @@ class _Kept:
     rendering: Rendering[Flow]
 
 
+_FIRST: Final = Flow()
 _PAIRED: Final = frozenset({"user", "assistant"})
 
 
@@ -67,7 +68,7 @@ def project(transcript: Transcript, options: Options, previous: Projection | Non
     renderer = Renderer(transcript, options, profile, model, chain, ids, head)
     reusable = kept is not None and head.shapes(kept.top) and not chain.restarted
     rendering = render_steps(
-        transcript, SILENT, renderer, kept.rendering if kept is not None and reusable else None, told
+        transcript, _FIRST, renderer, kept.rendering if kept is not None and reusable else None, told
     )
     notes = [*head.adjustments, *rendering.adjustments]
     messages = _messages(renderer, profile, rendering, notes)
@@ -267,10 +268,13 @@ def _sending(
 
 
 def _unsent(rendering: Rendering[Flow], chain: Chain) -> list[Rendered[Flow]]:
-    """The steps that can hold something that the chain does not know: from the one where the last request ended."""
+    """The steps that can hold something that the chain does not know: from the one where the last request ended.
+
+    Where that request is not the beginning of this one, all of them can.
+    """
     slots = rendering.slots
-    if chain.base is not None:
-        rendering.digest(len(slots))
-        count = chain.base.digest.count
-        slots = slots[next((n for n in range(len(slots), -1, -1) if rendering.digests[n][0] < count), 0) :]
+    sent = chain.base.digest if chain.base is not None else None
+    if sent is not None and rendering.digest_at(sent.count) == sent.blocks:
+        at = next((n for n in range(len(slots), -1, -1) if rendering.digests[n][0] < sent.count), 0)
+        slots = slots[at:]
     return [slot.rendered for slot in slots]

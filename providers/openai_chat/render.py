@@ -30,9 +30,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Flow:
-    """What a step hands to the next. `after_user`: the last message so far asks something of the model."""
+    """What a step hands to the next.
+
+    `after_user`: the last message so far asks something of the model. `aside` are keys of void calls that the last step
+    tells in words.
+    """
 
     after_user: bool = False
+    aside: tuple[str, ...] = ()
 
 
 @dataclass(slots=True)
@@ -51,8 +56,8 @@ class Out:
     dropped: bool = False
 
 
-ASKING: Final = Flow(after_user=True)
-SILENT: Final = Flow(after_user=False)
+_ASKING: Final = Flow(after_user=True)
+_SILENT: Final = Flow(after_user=False)
 
 
 class Renderer:
@@ -87,12 +92,14 @@ class Renderer:
         if step.reply is not None:
             for spoken in replies.render(self, step, out):
                 rendered.messages.append(spoken.message)
-                answers.results(self, step.reply, spoken, out, rendered)
+                answers.results(self, step, spoken, out, rendered)
                 asks = bool(spoken.calls)
             self._media(step.reply, out, rendered)
-        asks = self._behind(step, out, rendered) or asks
+        aside = (*flow.aside, *out.aside)
+        asks = self._behind(step, aside, out, rendered) or asks
         rendered.asks = asks
-        rendered.flow = ASKING if asks else SILENT
+        waits = aside and not step.last and self.chain.base is not None
+        rendered.flow = Flow(asks, aside) if waits else _ASKING if asks else _SILENT
         rendered.open = self.profile.reasoning_turn and self._runs(step)
         return rendered
 
@@ -109,21 +116,21 @@ class Renderer:
             content = self.content(entry, blocks, out, single=False)
             rendered.messages.append({"role": "user", "content": content})
 
-    def _behind(self, step: Step, out: Out, rendered: Rendered[Flow]) -> bool:
+    def _behind(self, step: Step, aside: tuple[str, ...], out: Out, rendered: Rendered[Flow]) -> bool:
         """What stands behind the reply and its results; whether somebody says something there."""
         side = user_side.Side(self, rendered.messages, out, own=self._is_own(step))
         for text in out.quotes:
             side.note(text)
         asks = False
-        for item in self._items(step, out.aside):
+        for item in self._items(step, aside):
             if isinstance(item, News):
                 self._news(step, item, side, rendered)
-                asks = True
+                asks = asks or step.reply is not None  # at the beginning, news alone ask nothing
             elif item.kind == "instructions":
                 side.instructions(item)
             elif item.kind == "news":
                 side.add(self._read_news(item), item.fact.group)
-                asks = True
+                asks = asks or step.reply is not None
             elif item.kind != "tools":
                 asks = side.said(item) or asks
         return asks
@@ -140,7 +147,7 @@ class Renderer:
                 return True
         return reply is None or getattr(reply.fact, "api", None) in (None, wire.API)
 
-    def _items(self, step: Step, aside: list[str]) -> list[Any]:
+    def _items(self, step: Step, aside: tuple[str, ...]) -> list[Any]:
         """Everything but results, in order of `seq`."""
         items: list[Any] = [*step.behind, *self.news_by_step.get(step.after, ())]
         if step.last and self.chain.base is not None:
@@ -167,7 +174,7 @@ class Renderer:
                 tell = notices.told_as_text if key in self.chain.aside else notices.late_news
                 yield self._news_of(step, call, now, tell(call, kind, wire_id, self.options.notices))
 
-    def _aside(self, step: Step, keys: list[str]) -> Iterator[News]:
+    def _aside(self, step: Step, keys: tuple[str, ...]) -> Iterator[News]:
         """Calls that may not be shown as calls, though they did something, told in words."""
         for key in keys:
             call = self.calls[key]

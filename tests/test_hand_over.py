@@ -1,0 +1,339 @@
+"""The laws of the traffic between the APIs, held against random facts and payloads of each of them."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+from anthropic.types.beta import BetaMessageParam
+from hypothesis import Phase, assume, given
+from hypothesis import strategies as st
+from lawful import within
+from openai.types.chat import ChatCompletionMessageParam
+from openai.types.responses import ResponseInputItemParam
+from pydantic import TypeAdapter
+
+import normalizer
+from normalizer import canonical, registry
+from normalizer.notices import read_back
+from normalizer.repairing import received_types
+from normalizer.sent import request_sent
+from normalizer.testing import (
+    anthropic_requests,
+    assert_accepts,
+    histories,
+    openai_chat_requests,
+    openai_responses_requests,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from normalizer.facts import Fact
+    from normalizer.transcript import Call
+
+TARGETS: Final = registry.targets()
+PAYLOADS: Final[dict[str, Callable[..., st.SearchStrategy[dict[str, Any]]]]] = {
+    "anthropic": anthropic_requests,
+    "openai_chat": openai_chat_requests,
+    "openai_responses": openai_responses_requests,
+}
+HISTORY: Final = {"anthropic": "messages", "openai_chat": "messages", "openai_responses": "input"}
+TYPES: Final[dict[str, TypeAdapter[Any]]] = {
+    "anthropic": TypeAdapter(BetaMessageParam),
+    "openai_chat": TypeAdapter(ChatCompletionMessageParam),
+    "openai_responses": TypeAdapter(ResponseInputItemParam),
+}
+LEFT_OUT: Final = frozenset(
+    {
+        "dropped_empty", "dropped_orphan", "dropped_turn", "dropped_fragment", "dropped_server_tool", "told_as_text",
+        "withheld_news", "withheld_steering",
+    }
+)  # fmt: skip
+"""Adjustments after which a part is not there any more, or only as words."""
+
+LAWS: dict[str, tuple[Callable[..., None], tuple[Any, ...], int]] = {}
+
+
+def law(*strategies: Any, examples: int) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """A property: the same examples every time here, and thirty times as many random ones in the soak."""
+
+    def register(check: Callable[..., None]) -> Callable[..., None]:
+        LAWS[check.__name__] = (check, strategies, examples)
+        return within(examples, derandomize=True, phases=(Phase.explicit, Phase.generate, Phase.shrink))(
+            given(*strategies)(check)
+        )
+
+    return register
+
+
+# ---------------------------------------------------------------- facts from any API
+
+def read_facts(payload: dict[str, Any], api: str) -> list[Fact]:
+    """The facts of a payload; none where there is nothing in it."""
+    try:
+        return list(normalizer.read(copy.deepcopy(payload), format=api).facts)
+    except normalizer.UnreadableInput as error:
+        assert error.reason == "no_messages"
+        return []
+
+
+ANY_FACTS: Final = st.one_of(
+    histories(),
+    *(
+        make().map(lambda payload, api=api: read_facts(payload, api))  # type: ignore[misc]
+        for api, make in PAYLOADS.items()
+    ),
+)
+
+
+def projected(told: Iterable[Fact], target: str, **options: Any) -> normalizer.Projection | None:
+    """The projection, or None where there is nothing to send."""
+    options.setdefault("open_calls", "unknown")
+    try:
+        return normalizer.project(normalizer.fold(told), target, **options)
+    except normalizer.CannotProject as error:
+        assert error.reason == "no_messages", error
+        return None
+
+
+@law(ANY_FACTS, st.sampled_from(TARGETS), st.sampled_from(["drop", "quote"]), examples=250)
+def test_every_projection_passes_the_rulebook_and_the_sdks_types(
+    told: list[Fact], target: str, server_tools: str
+) -> None:
+    projection = projected(told, target, server_tools=server_tools)
+    assume(projection is not None)
+    assert projection is not None
+    received = received_types(normalizer.fold(told), target)
+    context = {"history": True, "received_types": received}
+    assert_accepts(projection.request, target, context=context)
+    for entry in projection.request[HISTORY[target]]:
+        if entry.get("type") not in received:
+            _exhaust(TYPES[target].validate_python(completed(without(entry, set(received)))))
+
+
+def without(entry: dict[str, Any], received: set[str]) -> dict[str, Any]:
+    """The entry without blocks of types that no schema knows."""
+    content = entry.get("content")
+    if not isinstance(content, list):
+        return entry
+    kept = [
+        without(block, received)
+        for block in content
+        if not isinstance(block, dict) or block.get("type") not in received
+    ]
+    return {**entry, "content": kept}
+
+
+def completed(item: dict[str, Any]) -> dict[str, Any]:
+    """An item of Responses with what the SDK's types demand and the API does not."""
+    if item.get("type") == "reasoning":
+        return {"id": "rs_0", **{key: value for key, value in item.items() if value is not None}}
+    if item.get("type") == "message" and item["role"] == "assistant" and isinstance(item["content"], list):
+        content = [{"annotations": [], **part} for part in item["content"]]
+        return {"id": "msg_0", "status": "completed", **item, "content": content}
+    return item
+
+
+def _exhaust(value: Any) -> None:
+    """Look at everything that the SDKs' types validate only when it is iterated."""
+    if isinstance(value, dict):
+        value = value.values()
+    elif isinstance(value, (str, bytes)) or not isinstance(value, Iterable):
+        return
+    for item in value:
+        _exhaust(item)
+
+
+@law(ANY_FACTS, st.sampled_from(TARGETS), examples=150)
+def test_what_was_handed_over_is_repaired_to_itself(told: list[Fact], target: str) -> None:
+    projection = projected(told, target)
+    assume(projection is not None)
+    assert projection is not None
+    again = normalizer.repair(copy.deepcopy(projection.request), format=target)
+    assert json.dumps(again.request) == json.dumps(projection.request)
+
+
+@law(ANY_FACTS, st.sampled_from(TARGETS), examples=150)
+def test_ids_are_reversible(told: list[Fact], target: str) -> None:
+    """Each call has an id of its own, so that whoever answers it in the request's words is understood."""
+    projection = projected(told, target)
+    assume(projection is not None)
+    assert projection is not None
+    sent = list(wire_ids(projection.request, target))
+    assert len(sent) == len(set(sent)), "an id stands for two calls"
+    back = {wire_id: key for key, wire_id in projection.ids.items() if wire_id in sent}
+    assert {projection.ids[key] for key in back.values()} == set(back)
+    shown = [wire_id for wire_id in projection.ids.values() if wire_id in set(sent)]
+    assert len(shown) == len(set(shown)), "two keys are sent as one id"
+    assert set(sent) == set(back), "a call is sent that the map does not have"
+    assert projected(told, target) == projection or _same(told, target, projection)
+
+
+def _same(told: list[Fact], target: str, before: normalizer.Projection) -> bool:
+    later = projected(told, target)
+    return later is not None and later.ids == before.ids and later.request == before.request
+
+
+def wire_ids(request: dict[str, Any], target: str) -> Iterator[str]:
+    """The ids of all calls of client tools in a request."""
+    for entry in request[HISTORY[target]]:
+        if target == "openai_chat":
+            yield from (call["id"] for call in entry.get("tool_calls") or ())
+        elif target == "openai_responses":
+            if entry.get("type") in ("function_call", "custom_tool_call"):
+                yield entry["call_id"]
+        elif isinstance(entry["content"], list) and entry["role"] == "assistant":
+            yield from (block["id"] for block in entry["content"] if block.get("type") == "tool_use")
+
+
+# ---------------------------------------------------------------- there and back
+
+
+def words(transcript: normalizer.Transcript, kind: str) -> list[str]:
+    """What was said on one side, in order. Our own notes and blanks do not count."""
+    found = [
+        part.text
+        for entry in transcript.entries
+        if entry.kind == kind
+        for part in entry.parts
+        if part.kind == "text" and part.text.strip() and not part.text.startswith("[tool outcome:")
+    ]
+    return "\n".join(found).split()
+
+
+def told_of(call: Call) -> tuple[str, Any, Any]:
+    """Outcome, arguments and words of the result."""
+    arguments = call.arguments
+    content = call.result.content if call.result is not None else None
+    texts: Any = (
+        content
+        if content is None or isinstance(content, str)
+        else "".join(part.text for part in content if part.kind == "text")
+    )
+    kind = call.outcome.kind
+    return ("unknown" if kind == "pending" else kind), arguments or {}, texts or ""
+
+
+def lost(projection: normalizer.Projection) -> tuple[set[str], bool]:
+    """The calls that an adjustment left out or told in words, and whether more than calls was left out."""
+    gone = [a for a in projection.adjustments if a.kind in LEFT_OUT or "arguments" in a.message]
+    return {a.call_id for a in gone if a.call_id}, any(a.call_id is None for a in gone)
+
+
+@law(
+    st.sampled_from(TARGETS).flatmap(lambda api: st.tuples(st.just(api), PAYLOADS[api]())),
+    st.sampled_from(TARGETS),
+    examples=250,
+)
+def test_there_and_back_nothing_changes_that_no_adjustment_dropped(
+    start: tuple[str, dict[str, Any]], there: str
+) -> None:
+    here, payload = start
+    first = projected(read_facts(payload, here), here)
+    assume(first is not None)
+    assert first is not None
+    _there_and_back(read_facts(first.request, here), here, there)
+
+
+@law(histories(), st.sampled_from(TARGETS), st.sampled_from(TARGETS), examples=150)
+def test_there_and_back_from_facts(told: list[Fact], here: str, there: str) -> None:
+    first = projected(told, here)
+    assume(first is not None)
+    assert first is not None
+    _there_and_back(read_facts(first.request, here), here, there)
+
+
+def _there_and_back(facts: list[Fact], here: str, there: str) -> None:
+    origin = normalizer.fold(facts)
+    over = projected(facts, there)
+    assume(over is not None)
+    assert over is not None
+    abroad = read_facts(over.request, there)
+    home = projected(abroad, here)
+    assert home is not None
+    returned = normalizer.fold(read_facts(home.request, here))
+    gone, more = lost(over)
+    gone_back, more_back = lost(home)
+    for key, call in origin.calls.items():
+        if key in gone or over.ids.get(key) in gone_back or (more and key not in over.ids):
+            continue
+        wire_id = over.ids[key]
+        if wire_id not in home.ids:
+            assert more or more_back, f"{key} is gone, and nothing says so"
+            continue
+        again = returned.calls[home.ids[wire_id]]
+        assert told_of(again) == told_of(call), key
+    if not (more or more_back or gone or gone_back):
+        named = [a for p in (over, home) for a in p.adjustments if a.kind == "media_moved"]
+        for side in ("user", "reply"):
+            before, after = words(origin, side), words(returned, side)
+            if named:  # what was left out is named in words of ours
+                rest = iter(after)
+                assert all(word in rest for word in before), side
+            else:
+                assert after == before, side
+
+
+# ---------------------------------------------------------------- the prefix
+
+
+def doubled(told: list[Fact]) -> list[Fact]:
+    """The facts at even places, without requests, so that requests can be set between any two of them."""
+    found: list[Fact] = []
+    for fact in told:
+        if fact.kind == "request_sent":
+            continue
+        more: dict[str, Any] = {"seq": fact.seq * 2}
+        if fact.kind == "summarised":
+            more["through"] = fact.through * 2
+        elif fact.kind == "rewound":
+            more["to"] = fact.to * 2
+        elif fact.kind in ("model_replied", "reply_cut"):
+            more["answers"] = None
+        found.append(replace(fact, **more))
+    return [fact for fact in found if not (fact.kind == "reply_cut" and fact.refused)]
+
+
+@law(
+    ANY_FACTS,
+    st.sampled_from(TARGETS),
+    st.randoms(use_true_random=False),
+    examples=150,
+)
+def test_what_was_sent_is_a_prefix_of_what_is_sent_later(told: list[Fact], target: str, chance: Any) -> None:
+    facts: list[Fact] = []
+    sent: normalizer.Projection | None = None
+    at = 0
+    for fact in doubled(told):
+        facts.append(fact)
+        if chance.random() < 0.5:
+            continue
+        now = projected(facts, target)
+        since = [one for one in facts if one.seq > at]
+        if now is None:
+            if sent is not None:
+                assert any(one.kind in ("summarised", "rewound") for one in since)
+            continue
+        if sent is not None and not any(a.kind == "prefix_changed" for a in now.adjustments):
+            assert canonical.encode(now.request).startswith(canonical.encode(sent.request))
+        elif sent is not None:
+            assert any(
+                one.kind in ("summarised", "rewound", "instructions_set", "tools_declared", "model_replied", "reply_cut")
+                for one in since
+            ), "nothing happened that may change what was sent"
+        if chance.random() < 0.6:
+            seq = fact.seq + 1
+            facts.append(request_sent(now, fact_id=f"sent/{seq}", seq=seq))
+            sent, at = now, seq
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("name", LAWS)
+def test_soak(name: str) -> None:
+    check, strategies, examples = LAWS[name]
+    within(30 * examples, derandomize=False)(given(*strategies)(check))()
