@@ -29,12 +29,14 @@ check: .venv/installed
 	$(BIN)/lint-imports --no-cache
 	$(BIN)/python -m normalizer.schema_files --check
 	$(BIN)/python -m normalizer.rulebook_page --check
+	$(BIN)/python -m normalizer.hand_over_page --check
 
 bench: .venv/installed
 	for each in benchmarks/*.py; do $(BIN)/python "$$each" || exit 1; done
 
 docs: .venv/installed
 	$(BIN)/python -m normalizer.rulebook_page
+	$(BIN)/python -m normalizer.hand_over_page
 
 schemas: .venv/installed
 	$(BIN)/python -m normalizer.schema_files

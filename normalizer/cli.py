@@ -64,7 +64,9 @@ To = Annotated[
 Profile = Annotated[
     str | None,
     typer.Option(
-        "--profile", metavar="NAME", help="The compatible server that the API is spoken by: azure, deepseek, vllm, …"
+        "--profile",
+        metavar="NAME",
+        help="The compatible server that the API is spoken by: azure, deepseek, vllm, …",
     ),
 ]
 Facts = Annotated[

@@ -76,10 +76,7 @@ class _ChatAuthor(_Author):
             reply["tool_calls"] = made
         return [
             reply,
-            *(
-                {"role": "tool", "tool_call_id": call["id"], "content": self.draw(_OUTPUTS)}
-                for call in made
-            ),
+            *({"role": "tool", "tool_call_id": call["id"], "content": self.draw(_OUTPUTS)} for call in made),
         ]
 
     def _call(self) -> Entry:
@@ -134,7 +131,13 @@ class _ResponsesAuthor(_Author):
         number = self.number()
         ids = {"id": f"fc_{number}", "call_id": f"call_{number}"}
         if self.flip(5):
-            return {"type": "custom_tool_call", **ids, "id": f"ctc_{number}", "name": "sql", "input": "select 1"}
+            return {
+                "type": "custom_tool_call",
+                **ids,
+                "id": f"ctc_{number}",
+                "name": "sql",
+                "input": "select 1",
+            }
         given = {"name": self.draw(st.sampled_from(_NAMES)), "arguments": self.draw(_ARGUMENTS)}
         return {"type": "function_call", **ids, **given, "status": "completed"}
 
@@ -150,7 +153,13 @@ class _ResponsesAuthor(_Author):
         if self.flip():
             body["instructions"] = "Be brief."
         tools: list[Entry] = [
-            {"type": "function", "name": name, "description": "A tool.", "parameters": _SCHEMA, "strict": False}
+            {
+                "type": "function",
+                "name": name,
+                "description": "A tool.",
+                "parameters": _SCHEMA,
+                "strict": False,
+            }
             for name in _NAMES
         ]
         tools += [{"type": "custom", "name": "sql"}, {"type": "web_search"}]
@@ -167,7 +176,7 @@ def _is_output(entry: Entry) -> bool:
 
 
 def _is_reply(entry: Entry) -> bool:
-    return entry.get("role") == "assistant" or "call" in str(entry.get("type")) and not _is_output(entry)
+    return entry.get("role") == "assistant" or ("call" in str(entry.get("type")) and not _is_output(entry))
 
 
 def _pick(draw: Draw, history: History, fits: Callable[[Entry], bool]) -> int | None:
@@ -272,7 +281,9 @@ FAULTS: Final[tuple[Callable[[Draw, History], None], ...]] = (
 
 
 @st.composite
-def _requests(draw: Draw, author: Callable[[Draw], _ChatAuthor | _ResponsesAuthor], most_faults: int) -> Entry:
+def _requests(
+    draw: Draw, author: Callable[[Draw], _ChatAuthor | _ResponsesAuthor], most_faults: int
+) -> Entry:
     body = author(draw).request()
     history = body["messages" if "messages" in body else "input"]
     for fault in draw(st.lists(st.sampled_from(FAULTS), max_size=most_faults)):

@@ -32,9 +32,11 @@ TOOLS = tuple(Tool(name, name, Json.of({"type": "object"})) for name in ("run", 
 class Agent:
     """One conversation, and the model that it talks to."""
 
-    def __init__(self, server: Loopback, where: Path) -> None:
+    def __init__(self, server: Loopback, where: Path, *, afresh: bool = False) -> None:
+        """`afresh`: each request is projected from what a new opening of the journal reads from the disk."""
         self.server = server
         self.where = where
+        self.afresh = afresh
         self.client = anthropic.Anthropic(base_url=server.url, api_key="none", max_retries=0)
         self.journal: Journal = open_journal(where)
         self.conversation: Conversation = self.journal.conversation("c-1")
@@ -55,6 +57,11 @@ class Agent:
         if answers:
             self.server.replies(*answers)
         projection = self.conversation.project("anthropic", model=MODEL)
+        if self.afresh:
+            with open_journal(self.where, read_only=True) as other:
+                read = other.conversation("c-1").project("anthropic", model=MODEL)
+            assert read.request == projection.request
+            projection = read
         self.conversation.sent(projection)
         return turn.receive(
             "anthropic",

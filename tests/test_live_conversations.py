@@ -98,7 +98,7 @@ def play(games: range) -> None:
     with Loopback() as server, tempfile.TemporaryDirectory() as folder:
         for game in games:
             server.forget()
-            live = Agent(server, Path(folder) / f"{game}.db")
+            live = Agent(server, Path(folder) / f"{game}.db", afresh=True)
             try:
                 Host(live, Random(game)).talk(4)  # noqa: S311 - dice
                 refused = [one.why for one in server.exchanges if one.status == 400]

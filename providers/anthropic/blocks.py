@@ -55,11 +55,13 @@ def part(block: Any) -> Part:
         elif type(kind) is str and (make := _MAKERS.get(kind)) is not None:
             return make(block)
         elif kind in _WORDS and type(block.get("text")) is str:
+            cleaning.look(block["text"])
             return make_text(block["text"])
         elif type(kind) is str and kind.endswith("_tool_result"):
             return _server_result(block)
         return Opaque(kind if type(kind) is str else "", kept(block))
     if isinstance(block, str):
+        cleaning.look(block)
         return Text(block)
     return Opaque("", kept(block))
 

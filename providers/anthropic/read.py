@@ -448,6 +448,8 @@ def _result(
     raw: Json | None = None
     if type(content) is not str:
         content, raw = _result_content(content), kept(block)
+    elif "\0" in content:
+        raise cleaning.Unclean
     if plain:
         keys = list(block)
         if keys not in _RESULT_KEYS or (len(keys) == 4 and flag is not True):

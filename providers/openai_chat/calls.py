@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from normalizer.identity import hashed, mapped
@@ -125,11 +126,9 @@ def ids(
         found, taken = dict(kept[0]), set(kept[1])
     else:
         found, taken = {}, set()
-    for key, call in calls.items():
-        if key in found:
-            continue
+    for key in islice(calls, len(found), None):
         told = chain.told.get(key)
-        wire_id = call.part.id
+        wire_id = calls[key].part.id
         if told is not None and told.wire_id:
             wire_id = told.wire_id
         elif not wire_id:

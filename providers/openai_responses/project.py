@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from normalizer.chains import Chain, chain_of, state
@@ -113,10 +114,8 @@ def _ids(transcript: Transcript, chain: Chain, kept: _Kept | None) -> tuple[dict
         ids, taken = dict(kept.ids), set(kept.taken)
     else:
         ids, taken = {}, {call.part.id or "" for call in transcript.server_calls.values()}
-    for key, call in calls.items():
-        if key in ids:
-            continue
-        wire_id = call.part.id
+    for key in islice(calls, len(ids), None):
+        wire_id = calls[key].part.id
         told = chain.told.get(key)
         if told is not None and told.wire_id:
             wire_id = told.wire_id
@@ -169,8 +168,10 @@ def _request(
 def _input(transcript: Transcript, rendering: Rendering[Flow], border: held.Border) -> Any:
     """The items; an input that was read as one text goes back as one."""
     items = rendering.messages[border.start :]
+    if len(items) != 1:
+        return items
     said = [e for e in transcript.entries if e.kind not in ("instructions", "tools")]
-    if len(said) == 1 and len(items) == 1 and said[0].kind == "user":
+    if len(said) == 1 and said[0].kind == "user":
         raw = said[0].fact.raw
         if raw is not None and raw.text == "null":
             return items[0]["content"]
