@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 Fate: TypeAlias = Literal["verbatim", "converted", "moved", "told as text", "left out"]
 """`verbatim`: as it was received. `converted`: the same said in the target's form. `moved`: it stands elsewhere.
-`told as text`: in words on the user's side, or in a mark that names it. `left out`: kept in the facts and the report."""
+`told as text`: on the user's side, or in a mark that names it. `left out`: kept in the facts and the report."""
 
 
 @dataclass(frozen=True, slots=True)

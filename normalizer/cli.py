@@ -17,8 +17,8 @@ import normalizer
 from normalizer import fact_files, journal_command, outlets, registry, reporting
 from normalizer.debug_log import DebugLog
 from normalizer.facts import dump
-from normalizer.files import refuse_to_overwrite
-from normalizer.repair_runs import Failed, Wishes, each, repair_file, source
+from normalizer.files import OutputRefused, refuse_to_overwrite
+from normalizer.repair_runs import Failed, Wishes, each, repair_all, source
 from normalizer.repairing import received_types
 from normalizer.rules import rejects
 from normalizer.text import json_text
@@ -204,12 +204,11 @@ def _repair(
             options = {**options, "facts": fact_files.load(facts.read_bytes())}
     except (normalizer.NormalizerError, OSError) as error:
         raise typer.Exit(outlets.fail(str(facts or report or debug_log), error)) from None
-    wishes = Wishes(output=Path(output) if output else None, report=report, force=force, options=options)
-    log = DebugLog() if debug_log else None
-    code = each(files, lambda name: repair_file(name, wishes, log, alone=alone))
-    if debug_log and log:
-        code = max(code, _save(log, debug_log, force=force))
-    return code
+    wishes = Wishes(Path(output) if output else None, report, debug_log, force, options)
+    try:
+        return repair_all(files, wishes, DebugLog() if debug_log else None, alone=alone)
+    except OutputRefused as error:
+        return outlets.fail("normalizer", error)
 
 
 @app.command()
@@ -412,14 +411,6 @@ def _print_rule(api: str, rule: Rule) -> None:
     outlets.say(f"Source: {rule.source}")
     if rule.error:
         outlets.say(f"The API says: {rule.error}")
-
-
-def _save(log: DebugLog, path: Path, *, force: bool) -> int:
-    try:
-        log.save(path, force=force)
-    except normalizer.NormalizerError as error:
-        return outlets.fail(str(path), error)
-    return outlets.FINE
 
 
 def main() -> None:

@@ -42,9 +42,12 @@ class DebugLog:
     _size: int = 0
     _left_out: int = 0
     _left_out_chars: int = 0
+    files: int = 0
+    """How many inputs were added; a log of none is not worth a file."""
 
     def add(self, file: str, fragments: Iterable[Fragment], leftovers: Iterable[Leftover]) -> None:
         """Take what one input left behind; `file` names the input."""
+        self.files += 1
         for fragment in fragments:
             self._add(
                 fragment.text, file=file, what="fragment", reason=fragment.reason, call_id=fragment.call_id,

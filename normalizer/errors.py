@@ -15,6 +15,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from normalizer.redaction import redact
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -54,6 +56,10 @@ class UnknownFormat(NormalizerError):
     """No reader knows this input, or there is no target, format or profile of the name given."""
 
     reason = "unknown_format"
+
+    def __init__(self, message: str, *, reason: str | None = None) -> None:
+        # the text quotes the input, whose keys may be anything
+        super().__init__(redact(message), reason=reason)
 
 
 class OpenCalls(NormalizerError):

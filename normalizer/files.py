@@ -1,7 +1,7 @@
 """Files in and out: sources, their names, and outputs that are there whole or not at all.
 
-An output is written beside its final name and then renamed. Nothing is overwritten unless asked for, and an
-input never.
+An output is written beside its final name and then renamed, the outputs of one run together. Nothing is overwritten
+unless asked for, and an input never.
 """
 
 from __future__ import annotations
@@ -9,8 +9,11 @@ from __future__ import annotations
 import os
 import secrets
 import stat
+from collections import Counter
+from contextlib import contextmanager
+from itertools import combinations
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Self
 
 from normalizer.errors import NormalizerError
 
@@ -31,6 +34,18 @@ class OutputRefused(NormalizerError):
 def default_output(source: Path) -> Path:
     """Where a repaired request goes: NAME.repaired.json beside NAME.jsonl."""
     return source.with_name(source.stem + OWN_ENDINGS[0])
+
+
+def default_outputs(sources: Iterable[Path]) -> dict[Path, Path]:
+    """Where the requests of one run go: as `default_output`, with the source's whole name where two would be one."""
+    ordered = list(dict.fromkeys(sources))
+    taken = Counter(default_output(source) for source in ordered)
+    return {
+        source: default_output(source)
+        if taken[default_output(source)] == 1
+        else source.with_name(source.name + OWN_ENDINGS[0])
+        for source in ordered
+    }
 
 
 def sessions(directory: Path) -> Iterator[Path]:
@@ -65,40 +80,113 @@ def refuse_to_overwrite(path: Path, *, force: bool, sources: Iterable[Path] = ()
             raise OutputRefused(f"{path}: is read-only; make it writable, or name another output with -o")
 
 
+def same_place(one: Path, other: Path) -> bool:
+    """Whether what is written to one would replace the other. Devices and pipes replace nothing."""
+    if any(path.exists() and not path.is_file() for path in (one, other)):
+        return False
+    if one.resolve() == other.resolve():
+        return True
+    return one.exists() and other.exists() and one.samefile(other)
+
+
+def refuse_shared(paths: Iterable[Path]) -> None:
+    """Every output needs a file of its own. Raises OutputRefused."""
+    for one, other in combinations(paths, 2):
+        if same_place(one, other):
+            raise OutputRefused(f"{other}: is named for two outputs; give each a file of its own")
+
+
+def refuse_unwritable(path: Path) -> None:
+    """Say early that a file cannot be made there. Raises OutputRefused."""
+    if path.exists() and not path.is_file():
+        return
+    with _told(path):
+        beside, handle = _beside(path.resolve())
+        os.close(handle)
+        beside.unlink()
+
+
+class Outputs:
+    """Files that belong together: all are written beside their names before the first one gets its own.
+
+    As a context manager it leaves nothing behind that was not put in place.
+    """
+
+    def __init__(self, *, force: bool) -> None:
+        self._force = force
+        self._ready: list[tuple[Path, Path, Path]] = []
+        self._direct: list[tuple[Path, Iterable[bytes]]] = []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for _path, beside, _final in self._ready:
+            beside.unlink(missing_ok=True)
+
+    def add(self, path: Path, chunks: Iterable[bytes], *, mode: int) -> None:
+        """Write a file that has no name yet. Raises OutputRefused where it may not, or cannot, have it."""
+        refuse_to_overwrite(path, force=self._force)
+        if path.exists() and not path.is_file():
+            self._direct.append((path, chunks))  # what went through a pipe cannot be taken back: it waits
+            return
+        with _told(path):
+            final = path.resolve()  # through a link to the file that it names, which stays a link
+            beside, handle = _beside(final)
+            self._ready.append((path, beside, final))
+            with os.fdopen(handle, "wb") as sink:
+                sink.writelines(chunks)
+                sink.flush()
+                os.fsync(sink.fileno())
+            beside.chmod(mode)
+
+    def put(self) -> None:
+        """Give every file its name; where one cannot have it, those before it lose theirs again if they were new."""
+        for path, chunks in self._direct:
+            with _told(path), path.open("wb") as sink:
+                sink.writelines(chunks)
+        new: list[Path] = []
+        try:
+            for path, beside, final in self._ready:
+                with _told(path):
+                    was_there = final.exists()
+                    if self._force:
+                        beside.replace(final)
+                    else:
+                        _rename_if_free(beside, final)
+                    if not was_there:
+                        new.append(final)
+        except BaseException:
+            for made in new:
+                made.unlink(missing_ok=True)
+            raise
+
+
 def publish(path: Path, chunks: Iterable[bytes], *, mode: int, force: bool) -> None:
     """Write a file whole or not at all. Raises OutputRefused where it exists and `force` is not set.
 
     A device or a pipe is written to directly.
     """
-    refuse_to_overwrite(path, force=force)
+    with Outputs(force=force) as outputs:
+        outputs.add(path, chunks, mode=mode)
+        outputs.put()
+
+
+@contextmanager
+def _told(path: Path) -> Iterator[None]:
+    """Say what the system has against an output."""
     try:
-        if path.exists() and not path.is_file():
-            with path.open("wb") as sink:
-                sink.writelines(chunks)
-            return
-        _write_beside(path, chunks, mode, force=force)
+        yield
     except OSError as error:
         raise OutputRefused(
             f"{path}: cannot be written ({why(error)}); name another output with -o"
         ) from None
 
 
-def _write_beside(path: Path, chunks: Iterable[bytes], mode: int, *, force: bool) -> None:
-    final = path.resolve()  # through a link to the file that it names, which stays a link
+def _beside(final: Path) -> tuple[Path, int]:
+    """A new file beside another, open for writing."""
     beside = final.with_name(f".{final.name[:100]}.{secrets.token_hex(6)}.tmp")
-    handle = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    try:
-        with os.fdopen(handle, "wb") as sink:
-            sink.writelines(chunks)
-            sink.flush()
-            os.fsync(sink.fileno())
-        beside.chmod(mode)
-        if force:
-            beside.replace(final)
-        else:
-            _rename_if_free(beside, final)
-    finally:
-        beside.unlink(missing_ok=True)
+    return beside, os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
 
 
 def _rename_if_free(beside: Path, final: Path) -> None:

@@ -37,8 +37,8 @@ What becomes of each kind of part:
 - *left out*: it stays in the facts and in the report
 
 The word in brackets is the kind of the adjustment that reports it; where there is none, nothing is lost. Ids and names
-that the target does not take are mapped by a stable function, and `ids` of the result has both sides. Calls of the other
-provider's server tools are told as labelled notes with `server_tools="quote"`.
+that the target does not take are mapped by a stable function, and `ids` of the result has both sides. Calls of the
+other provider's server tools are told as labelled notes with `server_tools="quote"`.
 """
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from normalizer import outlets
-from normalizer.errors import UnreadableInput
+from normalizer.errors import JournalError, UnreadableInput
 from normalizer.journal import open_journal
 from normalizer.reading import Reading
 from normalizer.text import json_text, visible
@@ -19,6 +19,18 @@ if TYPE_CHECKING:
     from normalizer.recovery import Found, Recovery
 
 _SQLITE: Final = b"SQLite format 3\0"
+# Why a file is no input for these commands, in the words of the journal's errors.
+_NO_JOURNAL: Final = frozenset(
+    {
+        "cannot_open",
+        "damaged",
+        "foreign_database",
+        "newer_schema",
+        "not_a_database",
+        "not_a_journal",
+        "older_schema",
+    }
+)
 
 ACTIONS: Final[dict[str | None, str]] = {
     "query": "ask the remote what became of the operation",
@@ -39,12 +51,17 @@ def is_address(name: str) -> bool:
 
 
 def existing(name: str, *, read_only: bool) -> Journal:
-    """Open a journal that is there. Raises UnreadableInput where it is not."""
+    """Open a journal that is there. Raises UnreadableInput where it is not, or is no journal."""
     if not is_address(name) and not Path(name).is_file():
         raise UnreadableInput(
             f"cannot read {name!r}: there is no such file; check the path", reason="not_found"
         )
-    return open_journal(name, read_only=read_only)
+    try:
+        return open_journal(name, read_only=read_only)
+    except JournalError as error:
+        if error.reason not in _NO_JOURNAL:
+            raise
+        raise UnreadableInput(str(error), reason=error.reason) from error
 
 
 def is_journal(name: str) -> bool:

@@ -12,7 +12,7 @@ import threading
 import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, TypeVar
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, SQLAlchemyError
@@ -169,11 +169,16 @@ class Database:
     def _prepare(self) -> None:
         """Make the database one of this release."""
         if self.sqlite and not self.read_only:
+            if _looks_foreign(self.url):  # before write-ahead logging, which changes the file
+                raise self._foreign()
             self._write_ahead()
         with self._engine.connect() as connection, connection.begin():
             version = journal_schema.stored(connection)
+            foreign = self.sqlite and not version and _foreign(_raw(connection))
         if version == journal_schema.current():
             return
+        if foreign:
+            raise self._foreign()
         if self.read_only:
             raise JournalError(
                 f"{self.name!r} is no journal of this release (schema version {version}, not"
@@ -186,7 +191,15 @@ class Database:
         if not self.sqlite:
             connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_MIGRATION_LOCK})")
         if journal_schema.stored(connection) != journal_schema.current():
+            if self.sqlite and _foreign(_raw(connection)):  # somebody else was quicker
+                raise self._foreign()
             journal_schema.bring_up_to_date(connection)
+
+    def _foreign(self) -> JournalError:
+        return JournalError(
+            f"{self.name!r} is the database of another program, and was left as it is; give the journal a file of its own",
+            reason="foreign_database",
+        )
 
     def _write_ahead(self) -> None:
         """Turn write-ahead logging on. Changing to it does not wait for other openers by itself."""
@@ -240,6 +253,36 @@ def _begin(connection: Connection) -> None:
 
 def _read_only(url: URL) -> URL:
     return url.set(database="file:" + quote(str(url.database)), query={"mode": "ro", "uri": "true"})
+
+
+def _looks_foreign(url: URL) -> bool:
+    """Whether a file is a database of somebody else, found out without a trace in it or beside it.
+
+    What cannot be looked at so is for the ordinary opening to find out.
+    """
+    name = str(url.database)
+    if name.startswith("file:"):
+        name = unquote(name[len("file:") :].split("?", 1)[0])
+    try:
+        if os.path.getsize(name) == 0:
+            return False
+        # a reader of a database with write-ahead logging makes files beside it, unless it takes the file as it stands
+        immutable = "" if os.path.exists(name + "-wal") else "&immutable=1"
+        look = sqlite3.connect(f"file:{quote(name)}?mode=ro{immutable}", uri=True, timeout=0)
+    except (OSError, sqlite3.Error):
+        return False
+    try:
+        return _foreign(look)
+    except sqlite3.Error:
+        return False
+    finally:
+        look.close()
+
+
+def _foreign(connection: Any) -> bool:
+    """Whether a SQLite database holds things, and our tables are not among them."""
+    held = {name for (name,) in connection.execute("SELECT name FROM sqlite_master")}
+    return bool(held) and journal_schema.SCHEMA.name not in held
 
 
 def _code(error: object) -> str:

@@ -5,8 +5,9 @@ The exit codes are a table. A failure is one line: the file, where in it, what i
 
 from __future__ import annotations
 
+import os
 import sys
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from traceback import extract_tb
 from typing import TYPE_CHECKING, Any, Final
@@ -60,7 +61,15 @@ def say(line: str | Text, *, stderr: bool = False) -> None:
     """Print one line; above the progress bar, where there is one."""
     bar = next((bar for bar in _bars if stderr or sys.stdout.isatty()), None)
     target = bar or console(stderr=stderr)
-    target.print(Text(visible(line)) if isinstance(line, str) else line)
+    try:
+        if not stderr:
+            _open_stdout()
+        target.print(Text(visible(line)) if isinstance(line, str) else line)
+    except BrokenPipeError:
+        raise  # whoever reads has seen enough, which is no fault
+    except OSError as error:
+        if not stderr:  # where words about failures cannot be written, nobody can be told so
+            raise _unwritable(error) from None
 
 
 @contextmanager
@@ -80,10 +89,30 @@ def progress(total: int) -> Iterator[Callable[[], None]]:
 
 
 def emit(chunk: bytes) -> None:
-    """Write bytes to standard output as they are."""
-    sys.stdout.flush()
-    sys.stdout.buffer.write(chunk)
-    sys.stdout.buffer.flush()
+    """Write bytes to standard output as they are. Raises OutputRefused where it takes none."""
+    _open_stdout()
+    try:
+        sys.stdout.flush()
+        sys.stdout.buffer.write(chunk)
+        sys.stdout.buffer.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise _unwritable(error) from None
+
+
+def _open_stdout() -> None:
+    if sys.stdout is None:  # a program that was started with it closed
+        raise OutputRefused("standard output: cannot be written (it is closed); name an output with -o")
+
+
+def _unwritable(error: OSError) -> OutputRefused:
+    """Standard output takes nothing. What it still holds goes nowhere, else Python would stumble over it at its end."""
+    with suppress(OSError, ValueError):
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+        os.close(nowhere)
+    return OutputRefused(f"standard output: cannot be written ({why(error)}); send it to another place")
 
 
 def failure_line(file: str, error: BaseException) -> str:

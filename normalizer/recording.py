@@ -486,11 +486,18 @@ def _whole(part: ToolCall) -> bool:
 
 def begins_json(text: str) -> bool:
     """Whether a text that is no JSON could become JSON if it went on."""
+    text = text.lstrip()
+    if text[:1] not in ("{", "[", '"'):
+        return False
     try:
-        from_json(text, allow_partial="trailing-strings")
+        from_json(text, allow_partial="trailing-strings", allow_inf_nan=False)
     except ValueError:
         return False
-    return text.lstrip()[:1] in ("{", "[", '"')
+    try:
+        json.JSONDecoder().raw_decode(text)
+    except ValueError:
+        return True
+    return False  # a whole value and something behind it: nothing that follows makes JSON of it
 
 
 def _only_text(content: Content) -> str | None:

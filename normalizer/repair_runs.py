@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -12,7 +13,17 @@ from rich.text import Text
 import normalizer
 from normalizer import outlets, reporting
 from normalizer.errors import UnknownFormat, UnreadableInput
-from normalizer.files import default_output, private_mode, publish, refuse_to_overwrite, sessions
+from normalizer.files import (
+    OutputRefused,
+    Outputs,
+    default_output,
+    default_outputs,
+    private_mode,
+    refuse_shared,
+    refuse_to_overwrite,
+    refuse_unwritable,
+    sessions,
+)
 from normalizer.text import excerpt, json_text
 from normalizer.timeline import outcome_text
 
@@ -36,14 +47,18 @@ class Wishes:
     debug_log: Path | None = None
     force: bool = False
     options: dict[str, Any] = field(default_factory=dict)
+    outputs: dict[Path, Path] = field(default_factory=dict)
+    """Where the request of each source goes, if not to `output`."""
 
 
 # ---------------------------------------------------------------- inputs
 
 
 def source(name: str) -> Path | bytes:
-    """An input by its name: a path, or the bytes of standard input or of a pipe. Raises OSError."""
+    """An input by its name: a path, or the bytes of standard input or of a pipe. Raises OSError, UnreadableInput."""
     if name == "-":
+        if sys.stdin is None:  # a program that was started with it closed
+            raise UnreadableInput("it is closed; name a file, or pipe one in", reason="not_found")
         return sys.stdin.buffer.read()
     path = Path(name)
     with path.open("rb") as opened:  # says at once what the system has against it
@@ -121,27 +136,54 @@ def _shown(name: str) -> str:
 # ---------------------------------------------------------------- one repair
 
 
+def repair_all(names: list[str], wishes: Wishes, log: DebugLog | None, *, alone: bool) -> int:
+    """Repair every file; the highest exit code. Raises OutputRefused, before anything is written."""
+    with suppress(UnreadableInput, OSError):  # what cannot be expanded is told by `each`
+        found = [Path(name) for name, _ in expand(names) if name != "-"]
+        wishes = replace(wishes, outputs=default_outputs(found))
+    requests = [wishes.output] if wishes.output else [*wishes.outputs.values()]
+    sides = [path for path in (wishes.report, wishes.debug_log) if path]
+    refuse_shared(sides)
+    for request in requests:
+        for side in sides:
+            if str(request) != "-":
+                refuse_shared([request, side])
+    if len(set(requests)) < len(requests):
+        raise OutputRefused("two of these files would have one output; repair them one by one, with -o")
+    for side in sides:
+        refuse_unwritable(side)
+    code = each(names, lambda name: repair_file(name, wishes, log, alone=alone))
+    if wishes.debug_log and log and log.files and not alone:
+        try:
+            log.save(wishes.debug_log, force=wishes.force)
+        except OutputRefused as error:
+            code = max(code, outlets.fail(str(wishes.debug_log), error))
+    return code
+
+
 def repair_file(name: str, wishes: Wishes, log: DebugLog | None, *, alone: bool) -> None:
-    """Repair one input and write what was asked for. Raises what keeps it from being repaired."""
+    """Repair one input and write what was asked for, all of it or nothing. Raises what keeps it from being repaired."""
     piped = name == "-"
     path = None if piped else Path(name)
-    output = wishes.output or (default_output(path) if path else Path("-"))
+    output = wishes.output or (wishes.outputs.get(path, default_output(path)) if path else Path("-"))
     to_stdout = str(output) == "-"
     if not to_stdout:
         if path is not None and not path.exists():
             source(name)  # the input's fault is told before the output's
         refuse_to_overwrite(output, force=wishes.force, sources=[path] if path else [])
     result = normalizer.repair(source(name), **wishes.options)
-    if to_stdout:
-        for chunk in request_chunks(result.request):
-            outlets.emit(chunk)
-    else:
-        publish(output, request_chunks(result.request), mode=private_mode(path), force=wishes.force)
-    if wishes.report:
-        chunks = request_chunks(dict(reporting.report(result)))
-        publish(wishes.report, chunks, mode=0o600, force=wishes.force)
     if log is not None:
         log.add(_shown(name), result.fragments, result.leftovers)
+    with Outputs(force=wishes.force) as outputs:
+        if not to_stdout:
+            outputs.add(output, request_chunks(result.request), mode=private_mode(path))
+        if wishes.report:
+            outputs.add(wishes.report, request_chunks(dict(reporting.report(result))), mode=0o600)
+        if alone and log is not None and wishes.debug_log:
+            outputs.add(wishes.debug_log, [log.data()], mode=0o600)
+        for chunk in request_chunks(result.request) if to_stdout else ():
+            outlets.emit(chunk)
+        outputs.put()
     told = summary(_shown(name), "standard output" if to_stdout else str(output), result)
     outlets.say(told, stderr=to_stdout)
     for line in details(result, wishes) if alone else ():

@@ -16,6 +16,7 @@ from normalizer import cleaning, registry
 from normalizer.errors import CannotProject, RuleViolations, UnknownFormat, UnreadableInput
 from normalizer.facts import FACT, load_lines
 from normalizer.folding import fold
+from normalizer.parts import Json
 from normalizer.pausing import collector_paused
 from normalizer.projection import Adjustment, Options, Projection
 from normalizer.reading import Finding, Leftover, Reading
@@ -307,6 +308,12 @@ def repair(
         request, after = _without_bad_settings(provider, request, projection.request, context, adjustments)
     else:
         after = check(request, target, profile=options.get("profile"), context=context)
+        adjustments.extend(
+            Adjustment("trimmed", f"the setting {key!r} of {reading.home!r} does not go to another API",
+                       content=Json.of(value).text)
+            for key, value in reading.settings.items()
+            if key not in request
+        )  # fmt: skip
     before: tuple[Violation, ...] = ()
     if same and reading.request is not None:
         unchanged = reading.request == request

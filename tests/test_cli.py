@@ -6,6 +6,7 @@ import json
 import os
 import pty
 import resource
+import sqlite3
 import stat
 import subprocess
 import sys
@@ -311,7 +312,105 @@ def test_a_call_that_cannot_be_projected_is_exit_code_1(
     assert names(broken.parent) == ["broken.json"]
 
 
+def test_outputs_of_one_file_are_written_all_or_none(broken: Path) -> None:
+    for missing in ("--report", "--debug-log"):
+        result = run("repair", broken.name, "-o", "x.json", missing, "none/r.json")
+        assert (result.exit_code, len(result.stderr.splitlines())) == (2, 1)
+        assert "cannot be written (no such file or directory)" in result.stderr
+        assert names(broken.parent) == ["broken.json"]
+
+
+@pytest.mark.parametrize("other", ["--report", "--debug-log"])
+@pytest.mark.parametrize("name", ["x.json", "./x.json", "link.json", "hard.json"])
+def test_two_outputs_never_have_one_file(broken: Path, other: str, name: str) -> None:
+    mine = write(broken.parent / "x.json", "mine")
+    Path("link.json").symlink_to("x.json")
+    Path("hard.json").hardlink_to("x.json")
+    result = run("repair", broken.name, "-o", "x.json", other, name, "--force")
+    assert (result.exit_code, len(result.stderr.splitlines())) == (2, 1)
+    assert "is named for two outputs" in result.stderr
+    assert json.loads(mine.read_text()) == "mine"
+
+
+def test_a_side_output_is_not_the_default_output_either(broken: Path) -> None:
+    result = run("repair", broken.name, "--report", "broken.repaired.json", "--force")
+    assert (result.exit_code, names(broken.parent)) == (2, ["broken.json"])
+
+
+def test_a_failed_repair_leaves_no_debug_log(tmp_path: Path) -> None:
+    (tmp_path / "cut.json").write_bytes(b'{"messages": [')
+    assert run("repair", "cut.json", "--debug-log", "d.jsonl").exit_code == 3
+    assert names(tmp_path) == ["cut.json"]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["show", "broken.json"], ["check", "broken.json"], ["facts", "broken.json"], ["rules"], ["--version"]]
+    + [["repair", "broken.json", "-o", "-", "--report", "r.json"]],
+    ids=" ".join,
+)
+def test_a_standard_output_that_takes_nothing(broken: Path, arguments: list[str]) -> None:
+    command = [sys.executable, "-m", "normalizer", *arguments]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    with Path("/dev/full").open("wb") as full:
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, env=environment, check=False)
+    assert (done.returncode, len(done.stderr.splitlines())) == (2, 1)
+    assert b"standard output: cannot be written (no space left on device)" in done.stderr
+    assert names(broken.parent) == ["broken.json"]
+
+
+def test_standard_input_and_output_that_are_closed(broken: Path) -> None:
+    shell = 'exec "$0" -m normalizer repair - <&-', 'exec "$0" -m normalizer repair broken.json -o - >&-'
+    for line, code, said in zip(
+        shell, (3, 2), (b"it is closed; name a file", b"cannot be written"), strict=True
+    ):
+        environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+        done = subprocess.run(
+            ["sh", "-c", line, sys.executable], capture_output=True, env=environment, check=False
+        )
+        assert (done.returncode, len(done.stderr.splitlines())) == (code, 1), done.stderr
+        assert said in done.stderr
+    assert names(broken.parent) == ["broken.json"]
+
+
+def test_keys_of_a_strange_file_are_told_without_secrets(tmp_path: Path) -> None:
+    strange = {"sk-ant-api03-SECRETSECRET": 1}
+    with pytest.raises(normalizer.UnknownFormat) as caught:
+        normalizer.repair(strange)
+    assert "SECRET" not in str(caught.value)
+
+
+# ---------------------------------------------------------------- journals
+
+
+@pytest.mark.parametrize("command", ["recover", "show"])
+def test_the_database_of_another_program_is_no_journal(tmp_path: Path, command: str) -> None:
+    other = sqlite3.connect(tmp_path / "other.db")
+    other.execute("CREATE TABLE theirs (x)")
+    other.close()
+    before = (tmp_path / "other.db").read_bytes()
+    result = run(command, "other.db")
+    assert (result.exit_code, len(result.stderr.splitlines())) == (3, 1)
+    assert "is the database of another program" in result.stderr
+    assert (tmp_path / "other.db").read_bytes() == before
+    assert names(tmp_path) == ["other.db"]
+
+
+def test_recover_makes_no_journal(tmp_path: Path) -> None:
+    result = run("recover", "none.db")
+    assert (result.exit_code, len(result.stderr.splitlines()), names(tmp_path)) == (3, 1, [])
+
+
 # ---------------------------------------------------------------- directories
+
+
+def test_two_sessions_of_one_stem_have_an_output_each(tmp_path: Path) -> None:
+    (tmp_path / "d").mkdir()
+    write(tmp_path / "d" / "a.json", BROKEN)
+    (tmp_path / "d" / "a.jsonl").write_bytes(DEMO.read_bytes())
+    for more in ([], ["--force"]):
+        assert run("repair", "d", *more).exit_code == 0
+        assert names(tmp_path / "d") == ["a.json", "a.json.repaired.json", "a.jsonl", "a.jsonl.repaired.json"]
 
 
 @pytest.fixture

@@ -44,6 +44,7 @@ PAYLOADS: Final[dict[str, Callable[..., st.SearchStrategy[dict[str, Any]]]]] = {
     "openai_responses": openai_responses_requests,
 }
 HISTORY: Final = {"anthropic": "messages", "openai_chat": "messages", "openai_responses": "input"}
+MODELS: Final = {"anthropic": "claude-opus-4-8", "openai_chat": "gpt-5.2", "openai_responses": "gpt-5.2"}
 TYPES: Final[dict[str, TypeAdapter[Any]]] = {
     "anthropic": TypeAdapter(BetaMessageParam),
     "openai_chat": TypeAdapter(ChatCompletionMessageParam),
@@ -335,7 +336,7 @@ def test_what_was_sent_is_a_prefix_of_what_is_sent_later(told: list[Fact], targe
         facts.append(fact)
         if chance.random() < 0.5:
             continue
-        now = projected(facts, target)
+        now = projected(facts, target, model=MODELS[target])  # a chain is of one model
         since = [one for one in facts if one.seq > at]
         if now is None:
             if sent is not None:

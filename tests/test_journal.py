@@ -335,15 +335,44 @@ def test_a_lock_that_is_never_given_up_is_an_error(tmp_path: Path) -> None:
 
 def test_a_file_locked_while_it_is_made_into_a_journal_is_an_error(tmp_path: Path) -> None:
     other = sqlite3.connect(tmp_path / "journal.db", isolation_level=None)
-    other.execute("CREATE TABLE theirs (x)")
-    for lock in ("BEGIN EXCLUSIVE", "BEGIN; SELECT * FROM theirs"):
+    other.execute("PRAGMA user_version = 1")
+    for lock in ("BEGIN EXCLUSIVE", "BEGIN; SELECT * FROM sqlite_master"):
         for statement in lock.split("; "):
             other.execute(statement)
         assert reason(lambda: open_journal(tmp_path / "journal.db", patience=0.05)) == "busy"
         other.execute("ROLLBACK")
     other.close()
-    with open_journal(tmp_path / "journal.db") as journal:  # beside the tables of somebody else
+    with open_journal(tmp_path / "journal.db") as journal:
         assert journal.append("c", [said("a", "1"), said("b")])[-1].seq == 2
+
+
+@pytest.mark.parametrize("mode", ["delete", "wal"])
+@pytest.mark.parametrize("open_elsewhere", [False, True])
+def test_the_database_of_another_program_is_left_as_it_is(
+    tmp_path: Path, mode: str, open_elsewhere: bool
+) -> None:
+    path = tmp_path / "theirs #1?.db"
+    other = sqlite3.connect(path, isolation_level=None)
+    other.execute(f"PRAGMA journal_mode={mode}")
+    other.execute("CREATE TABLE theirs (x)")
+    if not open_elsewhere:
+        other.close()
+    before = {found.name: found.read_bytes() for found in tmp_path.iterdir() if found.suffix != ".db-shm"}
+    with pytest.raises(JournalError, match="another program") as caught:
+        open_journal(path)
+    assert caught.value.reason == "foreign_database"
+    assert "for writing" not in str(caught.value)
+    after = {found.name: found.read_bytes() for found in tmp_path.iterdir() if found.suffix != ".db-shm"}
+    assert after == before
+    if not open_elsewhere:
+        assert reason(lambda: open_journal(path, read_only=True)) == "foreign_database"
+    other.close()
+
+
+def test_an_empty_file_becomes_a_journal(tmp_path: Path) -> None:
+    (tmp_path / "journal.db").touch()
+    with open_journal(tmp_path / "journal.db") as journal:
+        assert journal.append("c", [said("a")])[0].seq == 1
 
 
 def test_a_place_that_cannot_be_durable_is_refused(tmp_path: Path) -> None:

@@ -283,7 +283,7 @@ def _sound(renderer: Renderer, block: dict[str, Any], before: list[dict[str, Any
     """Whether a block says something that the API can take; what an executor observed is never corrected."""
     kind = block.get("type")
     if kind == "tool_reference":
-        return block.get("tool_name") in renderer.head.offered
+        return wire.word(block, "tool_name") in renderer.head.offered
     if kind == "browser_state":
         return _consistent(block) and not any(b.get("type") == kind for b in before)
     return kind not in ("document", "search_result") or words.usable(block)
@@ -314,7 +314,8 @@ def _fitting(
     """A result's list of blocks, as far as the API takes it in this result; the rest is moved behind or left out."""
     given: list[dict[str, Any]] = block["content"]
     raw = call.part.raw.value if call.part.raw is not None else {}
-    programmatic = isinstance(raw, dict) and str((raw.get("caller") or {}).get("type", "direct")) != "direct"
+    made_by = raw.get("caller") if isinstance(raw, dict) else None
+    programmatic = isinstance(made_by, dict) and made_by.get("type", "direct") != "direct"
     if block.get("is_error") or programmatic:
         allowed, because = _TEXT_ONLY, "ANT-PTC-003" if programmatic else "ANT-RES-002"
     elif isinstance(raw, dict) and raw.get("toolset_name"):
@@ -327,7 +328,7 @@ def _fitting(
             allowed, because = frozenset({"search_result"}), "ANT-RES-007"
     kept: list[dict[str, Any]] = []
     for inner in given:
-        kind = inner.get("type")
+        kind = wire.word(inner, "type")
         if kind == "text" and not str(inner.get("text") or "").strip():
             _note(
                 rendered,

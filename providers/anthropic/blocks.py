@@ -54,7 +54,7 @@ def part(block: Any) -> Part:
                 return call(block, name)
         elif type(kind) is str and (make := _MAKERS.get(kind)) is not None:
             return make(block)
-        elif kind in _WORDS and type(block.get("text")) is str:
+        elif type(kind) is str and kind in _WORDS and type(block.get("text")) is str:
             cleaning.look(block["text"])
             return make_text(block["text"])
         elif type(kind) is str and kind.endswith("_tool_result"):
@@ -71,7 +71,9 @@ def call(block: dict[str, Any], name: str) -> ToolCall:
     given, wire_id = block.get("input"), block.get("id")
     if type(given) is dict:
         if type(wire_id) is str and len(block) == 4 and list(block) == CALL_KEYS:
-            for value in given.values():
+            for key, value in given.items():
+                if "\0" in key:
+                    raise cleaning.Unclean
                 kind = type(value)
                 if kind is str:
                     if "\0" in value:

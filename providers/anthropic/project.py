@@ -100,10 +100,14 @@ def last_model(transcript: Transcript) -> str | None:
 
 
 def _new_told(transcript: Transcript, kept: _Kept | None, chain: Chain) -> list[str]:
-    """The calls that requests recorded since the last projection told: their words are fixed from now on."""
+    """The calls that requests recorded since the last projection told of: their words are fixed from now on."""
     if kept is None or kept.chain is chain:
         return []
-    return [told.call_id for sent in transcript.requests[kept.chain.seen :] for told in sent.told]
+    sent = transcript.requests[kept.chain.seen :]
+    return [
+        *(told.call_id for request in sent for told in request.told),
+        *(news.call_id for request in sent for news in request.news),
+    ]
 
 
 class _Ids:

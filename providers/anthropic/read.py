@@ -60,8 +60,8 @@ def _sniff_messages(messages: list[Any]) -> int:
         if isinstance(content, str) or content == []:
             score = max(score, 20)
         for block in content if isinstance(content, list) else ():
-            kind = block.get("type") if isinstance(block, dict) else None
-            if kind in _OTHERS or (kind is None and isinstance(block, dict)):
+            kind = wire.word(block, "type")
+            if kind in _OTHERS or (isinstance(block, dict) and block.get("type") is None):
                 return 0
             score = max(score, 20 if kind == "text" else 75 if kind in KNOWN else 10)
     return score
@@ -73,6 +73,8 @@ def read(value: Any, origin: Origin) -> Reading:
     whole = isinstance(value, dict)
     if not whole:
         value = {"messages": value}
+    # messages are looked at one by one, the usual ones on the way
+    cleaning.look({key: item for key, item in value.items() if key != "messages"})
     if "messages" not in value and "content" in value:
         return _response(recorder, value, origin)
     messages = value["messages"] if isinstance(value["messages"], list) else [value["messages"]]
@@ -140,7 +142,7 @@ def _usual(recorder: Recorder, number: int, message: Any) -> bool:
                 parts.append(make_text(text))
             elif kind == "tool_use" and len(block) == 4 and list(block) == CALL_KEYS:
                 made = call(block, block["name"]) if type(block["name"]) is str else None
-                if made is None or not made.id:
+                if made is None or not made.id or "\0" in made.id or "\0" in made.name:
                     return False
                 wire_ids.append(made.id)
                 parts.append(made)
@@ -164,7 +166,7 @@ def _usual(recorder: Recorder, number: int, message: Any) -> bool:
     place = f"/messages/{number}/content/"
     for at, block in enumerate(content):
         text = block["content"]
-        if "\0" in text:
+        if "\0" in text or "\0" in block["tool_use_id"]:
             raise cleaning.Unclean
         recorder.usual_result(f"{place}{at}", block["tool_use_id"], text, number)
     return True
@@ -220,6 +222,7 @@ def _message(
     recorder: Recorder, number: int, message: Any, origin: Origin, *, base: str = "/messages/"
 ) -> None:
     place = f"{base}{number}" if base else ""
+    cleaning.look(message)
     if not isinstance(message, dict):
         recorder.finding("bad_line", "a message is not an object", place)
         recorder.leftover(place, "a message that is not an object", message)
@@ -237,7 +240,7 @@ def _message(
         _user(recorder, place, content, number)
     elif role == "system":
         _mid_system(recorder, place, message, number)
-    elif role in _RESULT_ROLES:
+    elif isinstance(role, str) and role in _RESULT_ROLES:
         _foreign_result(recorder, place, message, number)
     elif role == "developer":
         recorder.instructions(place, _parts(recorder, place, content), additional=True, group=number,
@@ -261,7 +264,6 @@ def _assistant(
         return
     if not isinstance(content, list):
         if content is not None:
-            cleaning.look(content)
             recorder.leftover(place, "content that is neither text nor blocks", content)
         recorder.reply(place, (), group=number, **more)
         return
@@ -308,7 +310,6 @@ def _user(recorder: Recorder, place: str, content: Any, number: int) -> None:
         _said(recorder, place, (Text(content),), number, string=True)
         return
     if not isinstance(content, list):
-        cleaning.look(content)
         recorder.finding(
             "bad_line", "the content of a user message is neither text nor a list of blocks", place
         )

@@ -142,6 +142,8 @@ class Renderer:
         if step.last and system and (after_user or after_result):
             self._speak(system, messages, out)
             system = ()
+        elif step.last and system:
+            self._keep_back(system, rendered)
         rendered.open = bool(out.held)
         rendered.asks = out.open_tail or (after_user and (len(messages) > had or flow.after_user))
         if step.index == 0 and step.reply is None and self.first_user() >= len(self.entries):
@@ -476,6 +478,19 @@ class Renderer:
                     item.text,
                 )
             )
+
+    def _keep_back(self, entries: tuple[Entry, ...], rendered: Rendered[Flow]) -> None:
+        """Report system messages behind a reply: they may only stand at the end of the user's next turn."""
+        rendered.adjustments.extend(
+            Adjustment(
+                "withheld_steering",
+                "a system message waits for the user's next turn",
+                "ANT-SYS-005",
+                facts=(entry.fact.fact_id,),
+                content=replies.text_of(self.head.later[entry.fact.fact_id]),
+            )
+            for entry in entries
+        )
 
     def _speak(self, entries: tuple[Entry, ...], messages: list[dict[str, Any]], out: Out) -> None:
         """Put system messages at the end of a user turn, or behind a server's result."""

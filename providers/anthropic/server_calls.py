@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 CHOICE: Final = "server_call"
 _SEALED: Final = ("encrypted_content", "encrypted_index", "encrypted_stdout")
-_CODE: Final = frozenset({"code_execution", "bash_code_execution", "text_editor_code_execution"})
+_CODE: Final = wire.CODE
 
 
 def choose(
@@ -93,7 +93,7 @@ def _verdict(
 ) -> tuple[str, str] | None:  # fmt: skip
     """Why a server call is left out, and the rule; None if it stays."""
     raw = call.part.raw.value if call.part.raw is not None else None
-    if not own or not isinstance(raw, dict) or raw.get("type") not in wire.SERVER_CALLS:
+    if not own or not isinstance(raw, dict) or wire.word(raw, "type") not in wire.SERVER_CALLS:
         return "it is the call of another provider's server", "ANT-ID-002"
     pattern = wire.SERVER_CALL_ID if raw["type"] == "server_tool_use" else wire.CALL_ID
     if not isinstance(raw.get("id"), str) or not pattern.fullmatch(raw["id"]):
@@ -185,7 +185,7 @@ def _resolves(renderer: Renderer, block: dict[str, Any]) -> bool:
     content = block.get("content")
     found = content.get("tool_references", ()) if isinstance(content, dict) else ()
     offered = renderer.head.offered
-    return all(isinstance(f, dict) and f.get("tool_name") in offered for f in found)
+    return isinstance(found, (list, tuple)) and all(wire.word(f, "tool_name") in offered for f in found)
 
 
 def _inner_offered(renderer: Renderer, pieces: list[Piece]) -> bool:
@@ -231,12 +231,15 @@ def _comes_to_nothing(entry: Entry) -> bool:
 
 def _offered(renderer: Renderer, call: ServerCall, seq: int) -> bool:
     """Whether the request has the tool that the server goes on with, as it had when the call was made (`seq`)."""
-    offered = renderer.head.offered_at(seq)
+    tools = renderer.head.tools_at(seq)
     if call.part.form == "mcp_tool_use":
         raw = call.part.raw.value if call.part.raw is not None else {}
-        return raw.get("server_name") in offered
-    stem = "code_execution" if call.part.name in _CODE else call.part.name
-    return any(name == stem or name.startswith(stem) for name in offered)
+        return any(tool.get("mcp_server_name") == raw.get("server_name") for tool in tools)
+    kinds = wire.OFFERED_BY.get(call.part.name)
+    if kinds is None:
+        return any(tool.get("name") == call.part.name for tool in tools)
+    # a client's tool may have the name of a server's: its type tells them apart
+    return any((wire.word(tool, "type") or "").startswith(kinds) for tool in tools)
 
 
 def _result(flow: Flow, entry: Entry, piece: Piece, pieces: list[Piece], out: Out) -> None:

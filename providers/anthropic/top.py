@@ -50,10 +50,15 @@ class Top:
     @property
     def offered(self) -> frozenset[str]:
         """Names and types of the tools in the request."""
-        return self.offered_at(None)
+        return frozenset(
+            str(tool[key])
+            for tool in self.tools_at(None)
+            for key in ("name", "type", "mcp_server_name")
+            if key in tool
+        )
 
-    def offered_at(self, seq: int | None) -> frozenset[str]:
-        """Those that were offered before a `seq`."""
+    def tools_at(self, seq: int | None) -> list[dict[str, Any]]:
+        """The tools that were offered before a `seq`."""
         places = {entry.fact.fact_id: entry.fact.seq for entry in self.heads}
         added = [
             block["tool"].get("definition")
@@ -62,10 +67,7 @@ class Top:
             for block in blocks
             if block.get("type") == "tool_addition" and isinstance(block.get("tool"), dict)
         ]
-        return frozenset(
-            str(tool[key]) for tool in (*(self.tools or ()), *added) if isinstance(tool, dict)
-            for key in ("name", "type", "mcp_server_name") if key in tool
-        )  # fmt: skip
+        return [tool for tool in (*(self.tools or ()), *added) if isinstance(tool, dict)]
 
 
 def build(transcript: Transcript, row: Model, before: Top | None, seen: int) -> Top:
@@ -101,7 +103,7 @@ def _instructions(top: Top, entries: list[Entry], said: int | None, row: Model) 
     for entry in entries:
         late = said is not None and entry.fact.seq > said
         if late and row.system_messages == "yes":
-            blocks = _system_blocks(top, entry)
+            blocks = _system_blocks(top, entry, message=True)
             if blocks or (entry.fact.raw is not None and entry.fact.raw.value.get("content") is not None):
                 top.later[entry.fact.fact_id] = blocks
         elif entry.fact.additional:
@@ -118,12 +120,12 @@ def _instructions(top: Top, entries: list[Entry], said: int | None, row: Model) 
         text = above[0].parts[0].text  # type: ignore[union-attr]
         top.system = text if text.strip() or not text else None
         return
-    blocks = [block for entry in above for block in _system_blocks(top, entry)]
+    blocks = [block for entry in above for block in _system_blocks(top, entry, message=False)]
     top.system = blocks or None
     top.marks += marks.count(blocks)
 
 
-def _system_blocks(top: Top, entry: Entry) -> list[dict[str, Any]]:
+def _system_blocks(top: Top, entry: Entry, *, message: bool) -> list[dict[str, Any]]:
     """The blocks of a system prompt or message: text only, never blank; tool changes only in a message."""
     blocks: list[dict[str, Any]] = []
     for part in entry.parts:
@@ -132,7 +134,7 @@ def _system_blocks(top: Top, entry: Entry) -> list[dict[str, Any]]:
             if part.text.strip():
                 own = raw is not None and raw.value.get("type") == "text"
                 blocks.append(raw.value if own else {"type": "text", "text": part.text})  # type: ignore[union-attr]
-        elif part.kind == "opaque" and part.type in wire.SYSTEM_BLOCKS and entry.fact.additional:
+        elif message and part.kind == "opaque" and part.type in wire.TOOL_CHANGES:
             blocks.append(part.raw.value)
             top.betas = (*top.betas, part.type)
         else:
@@ -175,6 +177,11 @@ def _tools(top: Top, entries: list[Entry], said: int | None, row: Model, used: l
         )
     elif used:
         _rename(top, used)
+    if any(wire.word(tool, "type") == "mcp_toolset" for tool in tools):
+        top.betas = (
+            *top.betas,
+            "mcp_tool_use",
+        )  # toolsets and the servers that they name came with this beta
     top.marks += marks.count(tools)
     top.tools = tools if tools or any(e.fact.api is not None for e in first) else None
 
@@ -207,18 +214,10 @@ def _tool(top: Top, entry: Entry, tool: Tool, *, own: bool) -> dict[str, Any] | 
     if own and isinstance(raw, dict):
         made = raw
         custom = raw.get("type") in (None, "custom")
-        if custom and not (
-            isinstance(raw.get("input_schema"), dict) and raw["input_schema"].get("type") == "object"
-        ):
+        if custom and not _takes_object(raw.get("input_schema")):
             schema = raw.get("input_schema") or raw.get("parameters")
-            fixed = (
-                schema if isinstance(schema, dict) and schema.get("type") == "object" else dict(_OPEN_SCHEMA)
-            )
-            made = {k: v for k, v in raw.items() if k != "parameters"} | {"input_schema": fixed}
-            top.adjustments.append(
-                Adjustment("tools_not_declared", f"the tool {tool.name!r} has no input schema of an object",
-                           "ANT-TOOL-007", facts=(entry.fact.fact_id,), content=Json.of(raw).text)
-            )  # fmt: skip
+            made = {k: v for k, v in raw.items() if k != "parameters"} | {"input_schema": _mended(schema)}
+            _note_schema(top, entry, tool)
         made = _accepted(top, entry, tool.name, made)
     elif tool.server or not tool.name:
         top.adjustments.append(
@@ -230,11 +229,34 @@ def _tool(top: Top, entry: Entry, tool: Tool, *, own: bool) -> dict[str, Any] | 
         made = {"name": tool.name}
         if tool.description:
             made["description"] = tool.description
-        made["input_schema"] = tool.schema.value if tool.schema is not None else dict(_OPEN_SCHEMA)
+        schema = tool.schema.value if tool.schema is not None else {}
+        made["input_schema"] = _mended(schema)
+        if tool.schema is not None and not _takes_object(schema):
+            _note_schema(top, entry, tool)
     name = made.get("name")
     if isinstance(name, str) and (fits := _fitting(top, name)) != name:
         made = {**made, "name": fits}
     return made
+
+
+def _takes_object(schema: Any) -> bool:
+    return isinstance(schema, dict) and schema.get("type") == "object"
+
+
+def _mended(schema: Any) -> dict[str, Any]:
+    """The schema itself, or one of an object: arguments are always one, so that a type that was not said is `object`."""
+    if isinstance(schema, dict) and (_takes_object(schema) or "type" not in schema):
+        return schema if "type" in schema else {**_OPEN_SCHEMA, **schema}
+    return dict(_OPEN_SCHEMA)
+
+
+def _note_schema(top: Top, entry: Entry, tool: Tool) -> None:
+    """Report a schema that gave way to one that the API takes."""
+    given = tool.raw or tool.schema
+    top.adjustments.append(
+        Adjustment("tools_not_declared", f"the tool {tool.name!r} has no input schema of an object",
+                   "ANT-TOOL-007", facts=(entry.fact.fact_id,), content=given.text if given is not None else None)
+    )  # fmt: skip
 
 
 def _accepted(top: Top, entry: Entry, name: str, tool: dict[str, Any]) -> dict[str, Any]:
@@ -270,13 +292,13 @@ def _closed(schema: Any) -> bool:
 
 def _changes(top: Top, tools: list[Any], later: list[Entry]) -> dict[str, list[dict[str, Any]]] | None:
     """The blocks that tell each later declaration; None where a change cannot be told that way."""
-    defined: dict[str, Any] = {
-        tool["name"]: tool for tool in tools if isinstance(tool, dict) and tool.get("name")
-    }
+    defined: dict[str, Any] = {name: tool for tool in tools if (name := wire.word(tool, "name"))}
     offered: dict[str, Any] = dict(defined)
     found: dict[str, list[dict[str, Any]]] = {}
     for entry in later:
-        named: dict[str, Any] = {tool.get("name"): tool for tool in _declared(top, entry) if tool.get("name")}
+        named: dict[str, Any] = {
+            name: tool for tool in _declared(top, entry) if (name := wire.word(tool, "name"))
+        }
         if any(defined[name] != tool for name, tool in named.items() if name in defined):
             return None
         blocks: list[dict[str, Any]] = [

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 PROVIDER: Final = "anthropic"
 API: Final = "anthropic"
@@ -38,7 +38,8 @@ ASSISTANT_BLOCKS: Final = (
     | SERVER_CALLS
     | SERVER_RESULTS
 )
-SYSTEM_BLOCKS: Final = frozenset({"text", "tool_addition", "tool_removal"})
+TOOL_CHANGES: Final = frozenset({"tool_addition", "tool_removal"})
+SYSTEM_BLOCKS: Final = frozenset({"text"}) | TOOL_CHANGES
 RESULT_BLOCKS: Final = frozenset(
     {"text", "image", "document", "search_result", "tool_reference", "browser_state"}
 )
@@ -78,6 +79,12 @@ class Model:
     sampling: bool
     prefix_bound: bool = False
     account_bound: bool = False
+
+
+def word(value: Any, key: str) -> str | None:
+    """The string that an object has under a key; what is no string names nothing, and cannot be looked up."""
+    found = value.get(key) if isinstance(value, dict) else None
+    return found if isinstance(found, str) else None
 
 
 _ALL: Final = frozenset({"enabled", "adaptive", "disabled"})
@@ -146,6 +153,19 @@ RESULT_OF: Final[dict[str, str]] = {
     "tool_search_tool_regex": "tool_search_tool_result",
     "tool_search_tool_bm25": "tool_search_tool_result",
     "advisor": "advisor_tool_result",
+}
+
+CODE: Final = frozenset({"code_execution", "bash_code_execution", "text_editor_code_execution"})
+# The beginnings of the types of the tools that make the server run calls of a name. Tools of the web that
+# filter with code bring the code tool along. SDK: types/beta/beta_tool_union_param.py
+CODE_TOOLS: Final = ("code_execution_", "web_search_2026", "web_fetch_2026")
+OFFERED_BY: Final[dict[str, tuple[str, ...]]] = {
+    "web_search": ("web_search_",),
+    "web_fetch": ("web_fetch_",),
+    "tool_search_tool_regex": ("tool_search_tool_regex",),
+    "tool_search_tool_bm25": ("tool_search_tool_bm25",),
+    "advisor": ("advisor_",),
+    **dict.fromkeys(CODE, CODE_TOOLS),
 }
 
 YIELDING: Final[dict[str, str]] = {

@@ -39,7 +39,8 @@ def user_blocks(renderer: Renderer, entry: Entry, out: Out) -> list[dict[str, An
                     part,
                 )
             elif block.get("type") == "container_upload" and not any(
-                "code_execution" in t for t in renderer.head.offered
+                (wire.word(tool, "type") or "").startswith(wire.CODE_TOOLS)
+                for tool in renderer.head.tools_at(None)
             ):
                 left_out(
                     entry, out, "media_moved", "an upload needs the code execution tool", "ANT-BLK-012", part
@@ -114,7 +115,7 @@ def usable(block: dict[str, Any]) -> bool:
             and all(isinstance(b, dict) and str(b.get("text") or "").strip() for b in held)
         )
     if kind != "document":
-        return kind == "container_upload" or isinstance(source, dict)
+        return kind == "container_upload" or (kind == "image" and isinstance(source, dict))
     if not isinstance(source, dict):
         return False
     wanted = {"base64": "application/pdf", "text": "text/plain"}.get(str(source.get("type")))
@@ -132,18 +133,17 @@ def block_of(part: Any) -> dict[str, Any]:
         )
     if part.kind == "opaque":
         return raw if isinstance(raw, dict) else {"type": "text", "text": Json.of(raw).text}
-    if isinstance(raw, dict) and raw.get("type") in wire.USER_BLOCKS:
+    if isinstance(raw, dict) and wire.word(raw, "type") in wire.USER_BLOCKS:
         return raw
     return _media(part)
 
 
 def _media(part: Media) -> dict[str, Any]:
-    """A picture or document of another API."""
-    if part.media == "file" and part.file_id:
-        return {"type": "document", "source": {"type": "file", "file_id": part.file_id}}
+    """A picture or document of another API, by value or address; the id of its file means nothing to this one."""
     kind = "image" if part.media == "image" else "document"
     if part.data is not None:
         return {"type": kind, "source": {"type": "base64", "media_type": part.media_type, "data": part.data}}
     if part.url is not None:
         return {"type": kind, "source": {"type": "url", "url": part.url}}
-    return {"type": part.media}
+    named = {"media_type": part.media_type, "file_id": part.file_id, "name": part.name}
+    return {"type": part.media, **{key: word for key, word in named.items() if word is not None}}

@@ -111,6 +111,12 @@ def _answer(
     given = fact.content if fact is not None else None
     if fact is not None and given is not None and (given or not fact.is_error):
         rendered.told.append((call.key, "completed", None, name))
+        if call.conflicting:
+            out.notes.extend(
+                Adjustment("merged", f"a further result of call {call.key!r} is not sent", "OAC-PAIR-005", call.key,
+                           (fact_id,), content)
+                for fact_id, content in call.further_results
+            )  # fmt: skip
         return _recorded(renderer, entry, call, fact, wire_id, out, legacy=legacy)
     if text is None:
         subject = wire.subject(name, call.part.arguments.text) if legacy else wire_id

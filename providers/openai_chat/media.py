@@ -43,7 +43,7 @@ def _image(part: Media, profile: Profile, model: str | None) -> tuple[Block | No
         url = f"data:{part.media_type or 'image/png'};base64,{part.data}"
     elif not profile.image_urls:
         return None, "OCX-OLLAMA-003"
-    if url is None:
+    if not url:
         return None, "OAC-CONTENT-008"
     own = _own(part, "image_url")
     if (
@@ -80,7 +80,9 @@ def _sound(part: Media, profile: Profile, _model: str | None) -> tuple[Block | N
     if part.data is None or form not in wire.SOUND_FORMATS:
         return None, "OAC-CONTENT-006"
     own = _own(part, "input_audio")
-    return _trimmed(own, profile) if own is not None else {
+    held = own["input_audio"] if own is not None else None
+    whole = isinstance(held, dict) and held.get("data") == part.data and held.get("format") == form
+    return _trimmed(own, profile) if own is not None and whole else {
         "type": "input_audio", "input_audio": {"data": part.data, "format": form}
     }, ""  # fmt: skip
 
@@ -126,8 +128,9 @@ def document_words(part: Media) -> str:
         found = [part.data or ""]
     else:
         held = source.get("content") if isinstance(source, dict) else raw.get("content")
+        blocks = held if isinstance(held, list) else []
         found = [held] if isinstance(held, str) else [
-            block["text"] for block in held or () if isinstance(block, dict) and isinstance(block.get("text"), str)
+            block["text"] for block in blocks if isinstance(block, dict) and isinstance(block.get("text"), str)
         ]  # fmt: skip
     words = "\n".join(found)
     title = part.name or (source if isinstance(source, str) else None)

@@ -283,7 +283,10 @@ def _no_words(
 
 
 def _nothing_left(entry: Entry, out: Out) -> None:
-    _note(entry, out, "dropped_empty", "a reply with nothing in it is left out", "OAC-STRUCT-004")
+    held = "\n".join(words for part in entry.parts if (words := media.whole(part))) or None
+    _note(
+        entry, out, "dropped_empty", "a reply with nothing in it is left out", "OAC-STRUCT-004", content=held
+    )
 
 
 # ---------------------------------------------------------------- messages

@@ -77,7 +77,7 @@ def _fits(content: Any) -> int:
     score = _PLAIN
     for block in content:
         kind = block.get("type") if isinstance(block, dict) else None
-        if kind in _OWN_PARTS:
+        if isinstance(kind, str) and kind in _OWN_PARTS:
             score = _LIKELY + 15
         elif kind != "text" and not isinstance(block, str):
             return 0

@@ -194,7 +194,7 @@ def _usable(form: str, raw: Item) -> bool:
     if form in ("function_call", "custom_tool_call"):
         return isinstance(output, str) or (
             isinstance(output, list)
-            and all(isinstance(p, dict) and p.get("type") in wire.INPUT_PARTS for p in output)
+            and all(isinstance(p, dict) and str(p.get("type")) in wire.INPUT_PARTS for p in output)
         )
     if form == "shell_call":
         return isinstance(output, list) and all(_ended(chunk) for chunk in output)
@@ -305,15 +305,17 @@ _MAKERS: Final[dict[str, Callable[[Call, Any, list[Adjustment]], Item | None]]] 
 def _acknowledged(call: Call, item: Item) -> Item | None:
     """A screenshot with the safety checks that somebody approved; None if nobody did."""
     raw: Any = call.part.raw.value if call.part.raw is not None else {}
-    pending = raw.get("pending_safety_checks") or []
-    given = {
-        check.get("id") for check in item.get("acknowledged_safety_checks") or () if isinstance(check, dict)
-    }
-    if all(check.get("id") in given for check in pending if isinstance(check, dict)):
+    pending = _checks(raw.get("pending_safety_checks"))
+    given = [check.get("id") for check in _checks(item.get("acknowledged_safety_checks"))]
+    if all(check.get("id") in given for check in pending):
         return item
     if any(fact.kind == "approval_given" for fact in call.facts):
         return {**item, "acknowledged_safety_checks": pending}
     return None
+
+
+def _checks(given: Any) -> list[Item]:
+    return [check for check in given if isinstance(check, dict)] if isinstance(given, list) else []
 
 
 def _fitting(call: Call, fact: Any, item: Item, notes: list[Adjustment]) -> Item:

@@ -96,7 +96,7 @@ def without_id(item: Item) -> Item:
         return rest
     content = item.get("content")
     one = content[0] if isinstance(content, list) and len(content) == 1 else None
-    if isinstance(one, dict) and one.get("type") == "output_text":
+    if isinstance(one, dict) and one.get("type") == "output_text" and isinstance(one.get("text"), str):
         short: Item = {"role": "assistant", "content": one["text"]}
         return {**short, "phase": item["phase"]} if item.get("phase") else short
     rest.pop("status", None)

@@ -60,7 +60,7 @@ def _has_source(raw: Piece) -> bool:
         )
     data = raw.get("file_data")
     if data:
-        return bool(raw.get("filename")) and len(data) <= wire.MAX_FILE_DATA
+        return bool(raw.get("filename")) and isinstance(data, str) and len(data) <= wire.MAX_FILE_DATA
     return raw["type"] == "input_text" or bool(raw.get("file_id") or raw.get("file_url"))
 
 

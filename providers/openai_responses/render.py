@@ -332,6 +332,10 @@ class _Side:
             )  # fmt: skip
         if pieces or (frame is not None and not entry.parts):
             self._message(entry, frame, pieces)
+        elif not entry.parts:
+            self._note(
+                "dropped_empty", "a message that says nothing is left out", "OAR-STRUCT-004", entry, None
+            )
 
     def _message(self, entry: Entry, frame: Item | None, content: Any) -> None:
         """A user message, with the keys that it had."""
@@ -341,6 +345,13 @@ class _Side:
             self.items.append(
                 keys.replay({**frame, "content": content}, self.rendered.adjustments, entry.fact.fact_id)
             )
+
+    def _asked_here(self, key: Any) -> bool:
+        """Whether the reply before these items put the question; one that was answered later is left out."""
+        reply = self.step.reply
+        return reply is not None and any(
+            part.kind == "server_tool_call" and part.id == key for part in reply.parts
+        )
 
     def _control(self, entry: Entry, part: Any) -> None:
         """Items of the user's side that are no messages: answers to questions, changes of settings, halves of pairs."""
@@ -356,7 +367,11 @@ class _Side:
         elif part.type == "mcp_approval_response" and keys.complete(raw):
             asked = raw.get("approval_request_id")
             call = renderer.server_calls.get(asked)
-            if call is not None and (asked in self.out.gone or call.part.form != "mcp_approval_request"):
+            if call is not None and (
+                asked in self.out.gone
+                or call.part.form != "mcp_approval_request"
+                or not self._asked_here(asked)
+            ):
                 self._leave_out("dropped_server_tool", "its request is left out", "OAR-MCP-001", entry)
                 return
             if call is None and not stored:

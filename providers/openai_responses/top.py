@@ -100,10 +100,26 @@ def _message(top: Top, entry: Entry) -> Item | None:
     if frame is None:
         text = _text(top, entry)
         return {"role": "developer", "content": text} if text.strip() else None
-    content: Any = _text(top, entry) if fact.string else [
-        made for part in entry.parts if (made := media.piece(part)[0]) is not None
-    ]  # fmt: skip
+    content: Any = _text(top, entry) if fact.string else _pieces(top, entry)
+    if entry.parts and not content and not fact.string:
+        return None
     return keys.replay({**frame, "content": content}, top.adjustments, fact.fact_id)
+
+
+def _pieces(top: Top, entry: Entry) -> list[Item]:
+    found = []
+    for part in entry.parts:
+        made, because = media.piece(part)
+        if made is not None:
+            found.append(made)
+            continue
+        raw = getattr(part, "raw", None)
+        top.adjustments.append(
+            Adjustment("media_moved" if part.kind == "media" else "dropped_fragment",
+                       "a part of an instruction has no form here", because, facts=(entry.fact.fact_id,),
+                       content=raw.text if raw is not None else getattr(part, "text", None))
+        )  # fmt: skip
+    return found
 
 
 def envelope(fact: Any) -> Item | None:

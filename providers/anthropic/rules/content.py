@@ -26,7 +26,6 @@ _SOURCES: Final[dict[str, tuple[str | None, str]]] = {
     "file": (None, "file_id"),
 }
 # The beginnings of the types of tools with a container; web tools that filter with code bring one along.
-_CODE_TOOLS: Final = ("code_execution_", "web_search_2026", "web_fetch_2026")
 _DATA_URL: Final = "data:"
 _ALPHABET: Final = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/=\r\n"
 
@@ -211,7 +210,7 @@ def upload_without_code_execution(request: Request, _context: Context) -> Iterat
     """
     if view.continues_thread(request):
         return
-    if not any(view.kind(tool).startswith(_CODE_TOOLS) for _, tool in view.tools(request)):
+    if not any(view.kind(tool).startswith(wire.CODE_TOOLS) for _, tool in view.tools(request)):
         for pointer, _ in view.of_type(request, frozenset({"container_upload"}), "user"):
             yield Violation(pointer, "no code execution tool is defined")
 

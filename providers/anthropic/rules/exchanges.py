@@ -21,21 +21,8 @@ if TYPE_CHECKING:
     from normalizer.providers.anthropic.rules.view import Block, Placed, Turn
     from normalizer.rules import Request
 
-CODE: Final = frozenset({"code_execution", "bash_code_execution", "text_editor_code_execution"})
 _SERVED: Final = wire.SERVER_CALLS | wire.SERVER_RESULTS | {"tool_use"}
 SERVER_ID: Final = ("srvtoolu_", "mcptoolu_")
-
-# The beginnings of the types of the tools that make the server run calls of a name. Tools of the web that
-# filter with code bring the code tool along. SDK: types/beta/beta_tool_union_param.py
-_CODE_TOOLS: Final = ("code_execution_", "web_search_2026", "web_fetch_2026")
-_OFFERED_BY: Final[dict[str, tuple[str, ...]]] = {
-    "web_search": ("web_search_",),
-    "web_fetch": ("web_fetch_",),
-    "tool_search_tool_regex": ("tool_search_tool_regex",),
-    "tool_search_tool_bm25": ("tool_search_tool_bm25",),
-    "advisor": ("advisor_",),
-    **dict.fromkeys(CODE, _CODE_TOOLS),
-}
 
 
 def answers(turns: list[Turn]) -> Iterator[tuple[Turn, Turn | None]]:
@@ -112,7 +99,7 @@ def offers(request: Request, call: Block) -> bool:
         ]
         return call.get("server_name") in servers
     name = view.text(call.get("name"))
-    kinds = _OFFERED_BY.get(name)
+    kinds = wire.OFFERED_BY.get(name)
     if kinds is None:
         return any(tool.get("name") == name for tool in tools)
     return any(view.kind(tool).startswith(kinds) for tool in tools)
@@ -205,7 +192,7 @@ def _take(found: ServerCalls, placed: Placed, seen: set[str], code: set[str]) ->
             found.repeated.append(placed)
         seen.add(call_id)
         found.open[call_id] = placed
-        if view.text(block.get("name")) in CODE:
+        if view.text(block.get("name")) in wire.CODE:
             code.add(call_id)
     elif kind in wire.SERVER_RESULTS:
         call = found.open.pop(view.text(block.get("tool_use_id")), None)
