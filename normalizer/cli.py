@@ -199,12 +199,21 @@ def _repair(
     try:
         for extra in (report, debug_log):
             if extra:
-                refuse_to_overwrite(extra, force=force, sources=[Path(name) for name in files])
+                refuse_to_overwrite(
+                    extra, force=force, sources=[*map(Path, files), *([facts] if facts else [])]
+                )
         if facts:
             options = {**options, "facts": fact_files.load(facts.read_bytes())}
     except (normalizer.NormalizerError, OSError) as error:
         raise typer.Exit(outlets.fail(str(facts or report or debug_log), error)) from None
-    wishes = Wishes(Path(output) if output else None, report, debug_log, force, options)
+    wishes = Wishes(
+        Path(output) if output else None,
+        report,
+        debug_log,
+        force,
+        options,
+        inputs=frozenset([facts.resolve()] if facts else []),
+    )
     try:
         return repair_all(files, wishes, DebugLog() if debug_log else None, alone=alone)
     except OutputRefused as error:

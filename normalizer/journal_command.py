@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from normalizer import outlets
-from normalizer.errors import JournalError, UnreadableInput
+from normalizer.errors import JournalError, NormalizerError, UnreadableInput
 from normalizer.journal import open_journal
 from normalizer.reading import Reading
 from normalizer.text import json_text, visible
@@ -50,14 +50,14 @@ def is_address(name: str) -> bool:
     return name.startswith(("postgresql:", "postgresql+"))
 
 
-def existing(name: str, *, read_only: bool) -> Journal:
+def existing(name: str, *, read_only: bool, at_rest: bool = False) -> Journal:
     """Open a journal that is there. Raises UnreadableInput where it is not, or is no journal."""
     if not is_address(name) and not Path(name).is_file():
         raise UnreadableInput(
             f"cannot read {name!r}: there is no such file; check the path", reason="not_found"
         )
     try:
-        return open_journal(name, read_only=read_only)
+        return open_journal(f"sqlite:///{name}?immutable=1" if at_rest else name, read_only=read_only)
     except JournalError as error:
         if error.reason not in _NO_JOURNAL:
             raise
@@ -74,8 +74,41 @@ def is_journal(name: str) -> bool:
 
 
 def reading(name: str, conversation: str | None) -> Reading:
-    """A conversation of a journal, as if it had been read from a file; its only one where none is named."""
-    with existing(name, read_only=True) as journal:
+    """A conversation of a journal, as if it had been read from a file; its only one where none is named.
+
+    SQLite makes files beside a journal for everyone who reads it. A journal that nobody has open is read as it stands,
+    which makes none, and read again in the ordinary way if somebody came to it meanwhile.
+    """
+    before = _at_rest(name)
+    if before is None:
+        return _reading(name, conversation)
+    try:
+        found = _reading(name, conversation, at_rest=True)
+    except NormalizerError:
+        if _at_rest(name) == before:
+            raise
+    else:
+        if _at_rest(name) == before:
+            return found
+    return _reading(name, conversation)
+
+
+def _at_rest(name: str) -> tuple[int, int, int] | None:
+    """What changes with every write to a SQLite file; None where somebody may have it open, or did not end well."""
+    if is_address(name) or "?" in name:
+        return None
+    path = Path(name).resolve()
+    if any(path.with_name(path.name + end).exists() for end in ("-wal", "-shm", "-journal")):
+        return None
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_ino, found.st_size, found.st_mtime_ns
+
+
+def _reading(name: str, conversation: str | None, *, at_rest: bool = False) -> Reading:
+    with existing(name, read_only=True, at_rest=at_rest) as journal:
         if conversation is None:
             held = journal.conversations()
             if len(held) != 1:

@@ -11,6 +11,7 @@ import sqlite3
 import threading
 import time
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 from urllib.parse import quote, unquote
 
@@ -168,10 +169,11 @@ class Database:
 
     def _prepare(self) -> None:
         """Make the database one of this release."""
-        if self.sqlite and not self.read_only:
-            if _looks_foreign(self.url):  # before write-ahead logging, which changes the file
+        if self.sqlite:
+            if _looks_foreign(self.url):  # before anything is opened that changes the file or its folder
                 raise self._foreign()
-            self._write_ahead()
+            if not self.read_only:
+                self._write_ahead()
         with self._engine.connect() as connection, connection.begin():
             version = journal_schema.stored(connection)
             foreign = self.sqlite and not version and _foreign(_raw(connection))
@@ -197,7 +199,8 @@ class Database:
 
     def _foreign(self) -> JournalError:
         return JournalError(
-            f"{self.name!r} is the database of another program, and was left as it is; give the journal a file of its own",
+            f"{self.name!r} is the database of another program, and was left as it is; give the journal a file of its"
+            " own",
             reason="foreign_database",
         )
 
@@ -252,7 +255,11 @@ def _begin(connection: Connection) -> None:
 
 
 def _read_only(url: URL) -> URL:
-    return url.set(database="file:" + quote(str(url.database)), query={"mode": "ro", "uri": "true"})
+    # `immutable`: the caller vouches that nobody writes while he reads, see journal_command.reading
+    promised = {"immutable": "1"} if url.query.get("immutable") == "1" else {}
+    return url.set(
+        database="file:" + quote(str(url.database)), query={"mode": "ro", "uri": "true", **promised}
+    )
 
 
 def _looks_foreign(url: URL) -> bool:
@@ -264,11 +271,12 @@ def _looks_foreign(url: URL) -> bool:
     if name.startswith("file:"):
         name = unquote(name[len("file:") :].split("?", 1)[0])
     try:
-        if os.path.getsize(name) == 0:
+        path = Path(name).resolve()
+        if path.stat().st_size == 0:
             return False
         # a reader of a database with write-ahead logging makes files beside it, unless it takes the file as it stands
-        immutable = "" if os.path.exists(name + "-wal") else "&immutable=1"
-        look = sqlite3.connect(f"file:{quote(name)}?mode=ro{immutable}", uri=True, timeout=0)
+        immutable = "" if path.with_name(path.name + "-wal").exists() else "&immutable=1"
+        look = sqlite3.connect(f"file:{quote(str(path))}?mode=ro{immutable}", uri=True, timeout=0)
     except (OSError, sqlite3.Error):
         return False
     try:

@@ -49,6 +49,8 @@ class Wishes:
     options: dict[str, Any] = field(default_factory=dict)
     outputs: dict[Path, Path] = field(default_factory=dict)
     """Where the request of each source goes, if not to `output`."""
+    inputs: frozenset[Path] = frozenset()
+    """Everything that the run reads, links resolved: nothing of it is an output."""
 
 
 # ---------------------------------------------------------------- inputs
@@ -140,7 +142,8 @@ def repair_all(names: list[str], wishes: Wishes, log: DebugLog | None, *, alone:
     """Repair every file; the highest exit code. Raises OutputRefused, before anything is written."""
     with suppress(UnreadableInput, OSError):  # what cannot be expanded is told by `each`
         found = [Path(name) for name, _ in expand(names) if name != "-"]
-        wishes = replace(wishes, outputs=default_outputs(found))
+        inputs = wishes.inputs | {path.resolve() for path in found}
+        wishes = replace(wishes, outputs=default_outputs(found), inputs=inputs)
     requests = [wishes.output] if wishes.output else [*wishes.outputs.values()]
     sides = [path for path in (wishes.report, wishes.debug_log) if path]
     refuse_shared(sides)
@@ -171,6 +174,8 @@ def repair_file(name: str, wishes: Wishes, log: DebugLog | None, *, alone: bool)
         if path is not None and not path.exists():
             source(name)  # the input's fault is told before the output's
         refuse_to_overwrite(output, force=wishes.force, sources=[path] if path else [])
+        if output.resolve() in wishes.inputs:
+            raise OutputRefused(f"{output}: this is an input too; name another output with -o")
     result = normalizer.repair(source(name), **wishes.options)
     if log is not None:
         log.add(_shown(name), result.fragments, result.leftovers)

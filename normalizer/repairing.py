@@ -5,10 +5,11 @@ There is one repair, and it is the projection of the facts; nothing here edits a
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeAlias
 
 from pydantic import ValidationError
 
@@ -21,6 +22,7 @@ from normalizer.pausing import collector_paused
 from normalizer.projection import Adjustment, Options, Projection
 from normalizer.reading import Finding, Leftover, Reading
 from normalizer.rules import judge, rejects
+from normalizer.text import excerpt
 
 if TYPE_CHECKING:
     from normalizer.facts import Fact
@@ -30,6 +32,18 @@ if TYPE_CHECKING:
     from normalizer.shapes import ReportDict
     from normalizer.transcript import Transcript
 
+# marks of UTF-16 and UTF-32, and how JSON begins in them without one
+_OTHER_ENCODINGS: Final = (
+    b"\xff\xfe",
+    b"\xfe\xff",
+    b"\0\0\xfe\xff",
+    b"{\0",
+    b"[\0",
+    b"\0{",
+    b"\0[",
+    b"\0\0\0{",
+    b"\0\0\0[",
+)
 Source: TypeAlias = "Path | str | bytes | bytearray | Mapping[str, Any] | Sequence[Any]"
 """A path, a text (a path unless it begins with `{` or `[`), bytes, or parsed JSON with SDK objects anywhere in it."""
 
@@ -122,6 +136,11 @@ def _is_facts(data: bytes) -> bool:
 
 
 def _no_json(data: bytes, error: ValueError) -> UnreadableInput | UnknownFormat:
+    if data.startswith(_OTHER_ENCODINGS):
+        return UnreadableInput("the input is not UTF-8, it looks like UTF-16 or UTF-32; save it as UTF-8")
+    if not isinstance(error, json.JSONDecodeError) and "digits" in str(error):
+        # only the language's own limit on numbers says this: as JSON the text is sound
+        return UnreadableInput("a number in the input has more digits than can be read; no API accepts it")
     if data[:1] not in b"{[" and data.lstrip()[:1] not in b"{[":
         return UnknownFormat(
             "the input is no JSON and no session file that is known; pass the history as JSON"
@@ -197,7 +216,7 @@ def _empty(value: Any) -> bool:
 
 def _shape(value: Any) -> str:
     if isinstance(value, dict):
-        return f"an object with {', '.join(repr(str(k)[:30]) for k in list(value)[:5]) or 'no keys'}"
+        return f"an object with {', '.join(repr(excerpt(str(k), 30)) for k in list(value)[:5]) or 'no keys'}"
     if isinstance(value, list):
         return (
             f"a list of {len(value)} items, the first a {type(value[0]).__name__}"
@@ -238,6 +257,8 @@ def check(
     request: Any, target: str, *, profile: str | None = None, context: Mapping[str, Any] | None = None
 ) -> tuple[Violation, ...]:
     """The rules of the target that a request breaks, in the order of the rulebook."""
+    if not isinstance(request, Mapping):
+        raise UnreadableInput(f"a request is an object, not {_shape(request)}")
     known = dict(context or {})
     if profile is not None:
         known["profile"] = profile

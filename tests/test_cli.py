@@ -18,6 +18,7 @@ from jsonschema import Draft202012Validator
 from typer.testing import CliRunner
 
 import normalizer
+from normalizer import journal_command
 from normalizer.cli import app, main
 from normalizer.facts import load_lines
 from normalizer.schemas import schema
@@ -337,6 +338,16 @@ def test_a_side_output_is_not_the_default_output_either(broken: Path) -> None:
     assert (result.exit_code, names(broken.parent)) == (2, ["broken.json"])
 
 
+@pytest.mark.parametrize("option", ["-o", "--report", "--debug-log"])
+def test_no_input_of_a_run_is_an_output(broken: Path, option: str) -> None:
+    facts = '{"kind": "approval_denied", "call_id": "toolu_c", "by": "user"}\n'
+    Path("facts.jsonl").write_text(facts)
+    result = run("repair", broken.name, "--facts", "facts.jsonl", option, "facts.jsonl", "--force")
+    assert (result.exit_code, len(result.stderr.splitlines())) == (2, 1)
+    assert Path("facts.jsonl").read_text() == facts
+    assert names(broken.parent) == ["broken.json", "facts.jsonl"]
+
+
 def test_a_failed_repair_leaves_no_debug_log(tmp_path: Path) -> None:
     (tmp_path / "cut.json").write_bytes(b'{"messages": [')
     assert run("repair", "cut.json", "--debug-log", "d.jsonl").exit_code == 3
@@ -345,8 +356,14 @@ def test_a_failed_repair_leaves_no_debug_log(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "arguments",
-    [["show", "broken.json"], ["check", "broken.json"], ["facts", "broken.json"], ["rules"], ["--version"]]
-    + [["repair", "broken.json", "-o", "-", "--report", "r.json"]],
+    [
+        ["show", "broken.json"],
+        ["check", "broken.json"],
+        ["facts", "broken.json"],
+        ["rules"],
+        ["--version"],
+        ["repair", "broken.json", "-o", "-", "--report", "r.json"],
+    ],
     ids=" ".join,
 )
 def test_a_standard_output_that_takes_nothing(broken: Path, arguments: list[str]) -> None:
@@ -373,11 +390,33 @@ def test_standard_input_and_output_that_are_closed(broken: Path) -> None:
     assert names(broken.parent) == ["broken.json"]
 
 
-def test_keys_of_a_strange_file_are_told_without_secrets(tmp_path: Path) -> None:
+def test_keys_of_a_strange_file_are_told_without_secrets() -> None:
     strange = {"sk-ant-api03-SECRETSECRET": 1}
     with pytest.raises(normalizer.UnknownFormat) as caught:
         normalizer.repair(strange)
     assert "SECRET" not in str(caught.value)
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be", "utf-32", "utf-32-be"])
+def test_another_encoding_is_told_as_such(tmp_path: Path, encoding: str) -> None:
+    (tmp_path / "x.json").write_bytes(json.dumps(SOUND).encode(encoding))
+    result = run("check", "x.json")
+    assert (result.exit_code, len(result.stderr.splitlines())) == (3, 1)
+    assert "save it as UTF-8" in result.stderr
+
+
+def test_a_number_that_is_too_long_is_told_as_such(tmp_path: Path) -> None:
+    (tmp_path / "x.json").write_text('{"messages": [], "n": ' + "9" * 6000 + "}")
+    result = run("check", "x.json")
+    assert (result.exit_code, len(result.stderr.splitlines())) == (3, 1)
+    assert "more digits than can be read" in result.stderr
+
+
+@pytest.mark.parametrize("target", ["anthropic", "openai_chat", "openai_responses"])
+@pytest.mark.parametrize("request_", [None, 5, "x", []])
+def test_what_is_no_request_cannot_be_checked(target: str, request_: object) -> None:
+    with pytest.raises(normalizer.UnreadableInput, match="a request is an object"):
+        normalizer.check(request_, target)
 
 
 # ---------------------------------------------------------------- journals
@@ -394,6 +433,42 @@ def test_the_database_of_another_program_is_no_journal(tmp_path: Path, command: 
     assert "is the database of another program" in result.stderr
     assert (tmp_path / "other.db").read_bytes() == before
     assert names(tmp_path) == ["other.db"]
+
+
+def test_reading_a_journal_at_rest_leaves_nothing_beside_it(tmp_path: Path) -> None:
+    (tmp_path / "j.db").write_bytes((ROOT / "fixtures" / "journals" / "0.1.0.db").read_bytes())
+    with normalizer.open_journal("j.db", read_only=True) as journal:
+        conversation = journal.conversations()[0]
+    for beside in ("j.db-wal", "j.db-shm"):
+        Path(beside).unlink(missing_ok=True)
+    for command in ("show", "facts", "check"):
+        assert run(command, "j.db", "--conversation", conversation).exit_code in (0, 1)
+        assert names(tmp_path) == ["j.db"]
+
+
+@pytest.mark.parametrize("during", [False, True])
+def test_a_journal_that_is_written_meanwhile_is_read_as_it_is_then(
+    monkeypatch: pytest.MonkeyPatch, during: bool
+) -> None:
+    def say(text: str) -> None:
+        with normalizer.open_journal("j.db") as journal:
+            turn = journal.conversation("c").open_turn()
+            turn.user_said(text)
+            turn.close()
+
+    say("one")
+    read, reads = journal_command._reading, []
+
+    def read_while_somebody_writes(*words: Any, **how: Any) -> Any:
+        found = read(*words, **how)
+        reads.append(how)
+        if during and len(reads) == 1:
+            say("two")
+        return found
+
+    monkeypatch.setattr(journal_command, "_reading", read_while_somebody_writes)
+    shown = run("facts", "j.db").stdout
+    assert ("two" in shown, len(reads)) == ((True, 2) if during else (False, 1))
 
 
 def test_recover_makes_no_journal(tmp_path: Path) -> None:

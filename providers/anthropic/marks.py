@@ -36,7 +36,8 @@ def tidy(request: dict[str, Any], notes: list[Adjustment]) -> None:
         block = _at(request, path)
         why = _refused(block, path)
         if why is None:
-            places.append(path)
+            if block["cache_control"] is not None:  # null is how a client says that there is no mark
+                places.append(path)
         else:
             _leave_out(request, path, notes, *why)
     room = wire.MAX_CACHE_MARKS

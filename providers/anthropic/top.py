@@ -244,7 +244,7 @@ def _takes_object(schema: Any) -> bool:
 
 
 def _mended(schema: Any) -> dict[str, Any]:
-    """The schema itself, or one of an object: arguments are always one, so that a type that was not said is `object`."""
+    """The schema itself, or one of an object: arguments always are one, whether the schema says so or not."""
     if isinstance(schema, dict) and (_takes_object(schema) or "type" not in schema):
         return schema if "type" in schema else {**_OPEN_SCHEMA, **schema}
     return dict(_OPEN_SCHEMA)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from normalizer.providers.anthropic import wire
 from normalizer.providers.anthropic.rules import media, view
 from normalizer.providers.anthropic.rules.caching import output_formats
 from normalizer.rules import Context, Request, Rule, Rulebook, Violation
@@ -25,7 +26,6 @@ _SOURCES: Final[dict[str, tuple[str | None, str]]] = {
     "url": (None, "url"),
     "file": (None, "file_id"),
 }
-# The beginnings of the types of tools with a container; web tools that filter with code bring one along.
 _DATA_URL: Final = "data:"
 _ALPHABET: Final = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/=\r\n"
 

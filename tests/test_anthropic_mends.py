@@ -1,0 +1,247 @@
+"""What a Messages request may not hold is mended or told: nothing crashes, nothing goes without a word."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from typing import Any
+
+import pytest
+
+from normalizer import Repair, repair
+from normalizer.errors import CannotProject, UnknownFormat, UnreadableInput
+from normalizer.recording import begins_json
+
+USER = {"role": "user", "content": "hi"}
+
+
+def mended(value: Any) -> Repair:
+    return repair(value, to="anthropic")
+
+
+def said(repaired: Repair, kind: str) -> list[str | None]:
+    return [note.content for note in repaired.adjustments if note.kind == kind]
+
+
+def chat_tool(parameters: Any) -> dict[str, Any]:
+    return {"type": "function", "function": {"name": "f", "parameters": parameters}}
+
+
+@pytest.mark.parametrize(
+    ("schema", "sent"),
+    [
+        ({}, {"type": "object"}),
+        ({"properties": {"a": {}}}, {"type": "object", "properties": {"a": {}}}),
+        ({"type": "string"}, {"type": "object"}),
+    ],
+)
+def test_a_schema_of_no_object_is_mended_wherever_it_comes_from(schema: Any, sent: Any) -> None:
+    own = {"name": "f", "input_schema": schema}
+    for given in (own, chat_tool(schema)):
+        repaired = mended({"messages": [USER], "tools": [given]})
+        assert [tool["input_schema"] for tool in repaired.request["tools"]] == [sent]
+        assert [json.loads(text or "") for text in said(repaired, "tools_not_declared")] == [given]
+
+
+def test_a_schema_of_an_object_stays_as_it_is() -> None:
+    repaired = mended({"messages": [USER], "tools": [chat_tool({"type": "object", "properties": {}})]})
+    assert repaired.request["tools"][0]["input_schema"] == {"type": "object", "properties": {}}
+    assert not said(repaired, "tools_not_declared")
+
+
+@pytest.mark.parametrize("odd", [[], {}, 1, True])
+@pytest.mark.parametrize(
+    "hold",
+    [
+        lambda odd: {"messages": [USER, {"role": odd, "content": "x"}]},
+        lambda odd: {"messages": [USER, {"role": "user", "content": [{"type": odd}]}]},
+        lambda odd: {"messages": [USER, {"role": "assistant", "content": [{"type": odd}]}, USER]},
+        lambda odd: {"messages": [USER], "system": [{"type": odd}]},
+    ],
+)
+def test_a_name_that_is_no_string_is_told(hold: Any, odd: Any) -> None:
+    repaired = mended(hold(odd))
+    assert repaired.request["messages"][0] == USER
+    kept = json.dumps(odd)
+    told = [*(note.content for note in repaired.adjustments), *(piece.text for piece in repaired.leftovers)]
+    assert any(kept in (text or "") for text in told)
+
+
+CALL: dict[str, Any] = {"type": "tool_use", "id": "toolu_1", "name": "f", "input": {}}
+FULL: dict[str, Any] = {
+    "model": "claude-opus-4-8",
+    "system": [{"type": "text", "text": "s", "cache_control": {"type": "ephemeral"}}],
+    "tools": [
+        {"name": "f", "input_schema": {"type": "object"}},
+        {"type": "web_search_20250305", "name": "web_search"},
+        {"type": "mcp_toolset", "mcp_server_name": "m"},
+    ],
+    "messages": [
+        USER,
+        {
+            "role": "assistant",
+            "content": [
+                {"type": "thinking", "thinking": "t", "signature": "s"},
+                {"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {}},
+                {"type": "web_search_tool_result", "tool_use_id": "srvtoolu_1", "content": []},
+                {"type": "mcp_tool_use", "id": "mcptoolu_1", "name": "n", "server_name": "m", "input": {}},
+                {**CALL, "caller": {"type": "direct"}},
+            ],
+        },
+        {
+            "role": "user",
+            "content": [
+                {
+                    "type": "tool_result",
+                    "tool_use_id": "toolu_1",
+                    "content": [
+                        {"type": "text", "text": "x"},
+                        {"type": "image", "source": {"type": "url", "url": "https://x"}},
+                        {"type": "tool_reference", "tool_name": "f"},
+                    ],
+                },
+                {"type": "document", "source": {"type": "text", "media_type": "text/plain", "data": "d"}},
+            ],
+        },
+        {
+            "role": "system",
+            "content": [{"type": "tool_removal", "tool": {"type": "tool_reference", "name": "f"}}],
+        },
+    ],
+}
+
+
+def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    return [at for key, item in items for at in ((*path, key), *places(item, (*path, key)))]
+
+
+@pytest.mark.parametrize("path", places(FULL), ids=lambda path: "/".join(map(str, path)))
+def test_no_value_of_another_type_crashes(path: tuple[Any, ...]) -> None:
+    for odd in ([], {}, None, 7, [[]], {"type": []}):
+        broken = json.loads(json.dumps(FULL))
+        holder = broken
+        for step in path[:-1]:
+            holder = holder[step]
+        holder[path[-1]] = odd
+        # a request that cannot be mended is refused with a reason
+        with contextlib.suppress(CannotProject, UnknownFormat, UnreadableInput):
+            mended(broken)
+
+
+@pytest.mark.parametrize("text", ['{"a":NaN}', '{"a":1}}', '{"a":1} x', "{'a':1}", '{"a":Na', "1", ""])
+def test_what_cannot_become_json_is_no_beginning(text: str) -> None:
+    assert not begins_json(text)
+
+
+@pytest.mark.parametrize(
+    "text", ["{", '{"a', '{"a":', '{"a":1', '{"a":[1,', ' {"a":"b', '{"a":tr', '"a', "["]
+)
+def test_what_could_go_on_is_a_beginning(text: str) -> None:
+    assert begins_json(text)
+
+
+@pytest.mark.parametrize("text", ['{"a":NaN}', '{"a":1}}'])
+def test_arguments_that_arrived_whole_keep_their_call_and_result(text: str) -> None:
+    call = {"id": "c", "type": "function", "function": {"name": "f", "arguments": text}}
+    chat = [
+        USER,
+        {"role": "assistant", "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "c", "content": "ok"},
+    ]
+    repaired = mended({"messages": chat})
+    assert repaired.request["messages"][1]["content"][0]["input"] == {"INVALID_JSON": text}
+    assert repaired.request["messages"][2]["content"][0]["content"] == "ok"
+
+
+RESULT = {"type": "tool_result", "tool_use_id": "toolu_1", "content": "ok"}
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"messages": [{"role": "user", "content": "a\0b"}]},
+        {"messages": [USER, {"role": "assistant", "content": "a\0b"}, USER]},
+        {"messages": [USER], "system": "a\0b"},
+        {"messages": [USER], "system": [{"type": "text", "text": "a\0b"}]},
+        {
+            "messages": [USER],
+            "tools": [{"name": "f", "description": "\0", "input_schema": {"type": "object"}}],
+        },
+        {"messages": [USER], "metadata": {"user_id": "\0"}},
+        {"messages": [USER, {"role": "assistant", "content": [{**CALL, "input": {"\0": 1}}]}, USER]},
+        {"messages": [USER, {"role": "assistant", "content": [{**CALL, "name": "\0"}]}, USER]},
+        {"messages": [USER, {"role": "assistant", "content": [{**CALL, "id": "\0"}]}, USER]},
+        {
+            "messages": [
+                USER,
+                {"role": "assistant", "content": [CALL]},
+                {"role": "user", "content": [{**RESULT, "content": "\0"}]},
+                {"role": "assistant", "content": "x"},
+            ]
+        },
+        {
+            "messages": [
+                USER,
+                {"role": "user", "content": [{**RESULT, "tool_use_id": "\0"}]},
+                {"role": "assistant", "content": "x"},
+            ]
+        },
+    ],
+)
+def test_a_nul_is_replaced_and_found_in_parsed_values_as_in_text(value: Any) -> None:
+    repaired = repair(value, format="anthropic", to="anthropic")
+    assert "\\u0000" not in json.dumps(repaired.request)
+    assert [f.kind for f in repaired.findings if f.kind == "bad_unicode"] == ["bad_unicode"]
+    assert repaired.request == repair(json.dumps(value), format="anthropic", to="anthropic").request
+
+
+def test_a_system_message_behind_a_reply_waits_and_is_told() -> None:
+    system = {"role": "system", "content": "Be brief."}
+    reply = {"role": "assistant", "content": "4 C."}
+    model = "claude-opus-4-8"
+    repaired = repair({"model": model, "messages": [USER, reply, system]})
+    assert repaired.request["messages"] == [USER, reply]
+    assert [json.loads(text or "") for text in said(repaired, "withheld_steering")] == [
+        [{"type": "text", "text": "Be brief."}]
+    ]
+    sent = repair({"model": model, "messages": [USER, reply, system, USER]})
+    assert sent.request["messages"] == [USER, reply, USER, system]
+    assert not said(sent, "withheld_steering")
+
+
+def test_a_toolset_asks_for_the_beta_of_its_servers() -> None:
+    server = {"type": "url", "url": "https://x", "name": "tracker"}
+    toolset = {"type": "mcp_toolset", "mcp_server_name": "tracker"}
+    given = {"model": "claude-sonnet-4-5", "messages": [USER], "mcp_servers": [server], "tools": [toolset]}
+    request = mended(given).request
+    assert request["mcp_servers"] == [server]
+    assert request["tools"] == [toolset]
+    assert any(beta.startswith("mcp-client-") for beta in request["betas"])
+
+
+@pytest.mark.parametrize("broken", [{"type": "tool_removal"}, {"type": "text"}, {"type": "image_url"}])
+@pytest.mark.parametrize("late", [False, True])
+def test_instructions_of_a_broken_or_foreign_block_are_told(broken: Any, late: bool) -> None:
+    if late and broken["type"] == "tool_removal":
+        pytest.skip("a change of the tools may stand in a message")
+    system = {"role": "system", "content": [broken]}
+    repaired = mended([USER, system] if late else [system, USER])
+    assert repaired.request["messages"] == [USER]
+    assert [json.loads(text or "") for text in said(repaired, "dropped_fragment")] == [broken]
+
+
+def test_a_tool_of_the_client_does_not_offer_what_the_server_runs() -> None:
+    search = {"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {}}
+    text = {"type": "text", "text": "x"}
+    given = [USER, {"role": "assistant", "content": [text, search]}, {}]
+    repaired = mended({"messages": given, "tools": [{"name": "web_search"}]})
+    assert repaired.request["messages"][1]["content"] == [text]
+    assert [json.loads(content or "") for content in said(repaired, "dropped_server_tool")] == [search]
+
+
+def test_the_file_id_of_another_provider_is_not_sent_as_our_own() -> None:
+    file = {"type": "file", "file": {"file_id": "file-abc"}}
+    repaired = mended([{"role": "user", "content": [{"type": "text", "text": "x"}, file]}])
+    assert repaired.request["messages"][0]["content"] == [{"type": "text", "text": "x"}]
+    assert [json.loads(content or "") for content in said(repaired, "media_moved")] == [file]
