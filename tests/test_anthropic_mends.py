@@ -118,7 +118,8 @@ def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
 
 @pytest.mark.parametrize("path", places(FULL), ids=lambda path: "/".join(map(str, path)))
 def test_no_value_of_another_type_crashes(path: tuple[Any, ...]) -> None:
-    for odd in ([], {}, None, 7, [[]], {"type": []}):
+    odds: tuple[Any, ...] = ([], {}, None, 7, [[]], {"type": []})
+    for odd in odds:
         broken = json.loads(json.dumps(FULL))
         holder = broken
         for step in path[:-1]:
