@@ -21,7 +21,8 @@ State: TypeAlias = tuple[str, str | None, str | None]
 class Chain:
     """Everything that was sent to one target so far. `states` is the newest told state of each call.
 
-    `aside` are calls that were told in words only. `barred` is the `seq` up to which no reasoning goes back, since a
+    `aside` are calls that were told in words only. `gone` are the states that news told of calls which summaries and
+    rewinds have taken away together with the news. `barred` is the `seq` up to which no reasoning goes back, since a
     request with it was refused. `restarted` says that the newest request was refused, so that the prefix begins anew.
     """
 
@@ -30,6 +31,7 @@ class Chain:
     states: dict[str, State] = field(default_factory=dict)
     news: tuple[News, ...] = ()
     aside: frozenset[str] = frozenset()
+    gone: dict[str, State] = field(default_factory=dict)
     choices: dict[tuple[str, str], str | None] = field(default_factory=dict)
     sent: dict[str, RequestSent] = field(default_factory=dict)
     barred: int = -1
@@ -47,6 +49,7 @@ class Chain:
             self,
             told=dict(self.told),
             states=dict(self.states),
+            gone=dict(self.gone),
             choices=dict(self.choices),
             sent=dict(self.sent),
         )
@@ -66,10 +69,18 @@ class Chain:
         for choice in sent.choices:
             self.choices[choice.what, choice.subject] = choice.detail
 
-    def _keep_news(self, replies: set[str]) -> None:
-        """What was told behind a reply that is no longer history is not told any more."""
-        self.news = tuple(news for news in self.news if news.after is None or news.after in replies)
+    def _keep_news(self, replies: set[str], shown: set[str | None]) -> None:
+        """What was told behind a reply that is no longer history is not told any more.
+
+        A call that is still shown may need it again; one that is gone with its reply does not.
+        """
+        given = self.news
+        self.news = tuple(news for news in given if news.after is None or news.after in replies)
         self.states = {key: (told.outcome, told.result, told.effects) for key, told in self.told.items()}
+        for news in given:
+            if news.after is not None and news.after not in replies and news.call_id not in shown:
+                self.gone[news.call_id] = (news.outcome, news.result, news.effects)
+        self.states.update(self.gone)
         self.states.update({news.call_id: (news.outcome, news.result, news.effects) for news in self.news})
         self.aside = frozenset(news.call_id for news in self.news if news.call_id not in self.told)
 
@@ -78,7 +89,7 @@ class Chain:
         if error is not None and any(word in error for word in ("thinking", "signature", "encrypted")):
             self.barred = max(self.barred, refused.through)
         self.base, self.news, self.aside, self.restarted = None, (), frozenset(), True
-        self.told, self.states, self.choices = {}, {}, {}
+        self.told, self.states, self.gone, self.choices = {}, {}, {}, {}
 
 
 def chain_of(
@@ -108,7 +119,9 @@ def chain_of(
     chain.refusals = len(refused)
     chain.cuts = cuts
     if cuts:
-        chain._keep_news({entry.fact.fact_id for entry in transcript.entries if entry.kind == "reply"})  # noqa: SLF001
+        left = [entry for entry in transcript.entries if entry.kind == "reply"]
+        shown = {key for entry in left for key in entry.calls}
+        chain._keep_news({entry.fact.fact_id for entry in left}, shown)  # noqa: SLF001
     return chain
 
 

@@ -43,7 +43,8 @@ def sent(repair: normalizer.Repair) -> list[dict[str, Any]]:
 
 
 def kinds(repair: Any) -> set[str]:
-    return {adjustment.kind for adjustment in repair.adjustments}
+    """What was done to the history; the settings that do not go to another API are told beside it."""
+    return {one.kind for one in repair.adjustments if not one.message.startswith("the setting ")}
 
 
 def call(*ids: str, name: str = "f", arguments: Any = "{}", **more: Any) -> dict[str, Any]:
@@ -836,3 +837,10 @@ def test_calls_keep_their_outcomes_arguments_and_results_on_the_way(told: list[F
             continue
         pending = before.outcome.kind == "pending"
         assert after.outcome.kind == ("unknown" if pending else before.outcome.kind)
+
+
+def test_settings_that_do_not_go_along_are_told() -> None:
+    found = anthropic("Hi")
+    told = [one for one in found.adjustments if one.message.startswith("the setting 'max_tokens'")]
+    assert [one.kind for one in told] == ["trimmed"]
+    assert told[0].content == "9"
