@@ -71,7 +71,7 @@ _QUIET: Final = settings(
 )
 
 
-@settings(_QUIET, max_examples=120, derandomize=True)
+@settings(_QUIET, max_examples=70, derandomize=True)
 @given(model=st.sampled_from(MODELS), happened=events)
 def test_no_conversation_is_refused(
     server: Loopback, client: anthropic.Anthropic, model: str, happened: list[Event]

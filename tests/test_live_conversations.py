@@ -111,7 +111,7 @@ def play(games: range) -> None:
 
 
 def test_no_live_conversation_is_refused() -> None:
-    play(range(25))
+    play(range(16))
 
 
 @pytest.mark.soak
