@@ -590,3 +590,19 @@ def test_there_is_nothing_to_ask_of_nothing() -> None:
         normalizer.project(normalizer.fold([]), API)
     with pytest.raises(normalizer.CannotProject):
         normalizer.project(normalizer.fold([]), API, profile="no such server")
+
+
+def test_what_stands_beside_foreign_words_is_told() -> None:
+    cited = {"type": "char_location", "cited_text": "q", "document_index": 0, "document_title": None,
+             "start_char_index": 0, "end_char_index": 1}  # fmt: skip
+    history = [
+        {"role": "user", "content": "Hi"},
+        {"role": "assistant", "content": [{"type": "text", "text": "x", "citations": [cited]},
+                                          {"type": "tool_use", "id": "toolu_1", "name": "f", "input": {}}]},
+        {"role": "user", "content": [
+            {"type": "tool_result", "tool_use_id": "toolu_1", "content": "bad", "is_error": True}]},
+    ]  # fmt: skip
+    found = normalizer.repair({"messages": history}, to="openai_responses")
+    told = [one.content for one in found.adjustments if one.kind == "trimmed"]
+    assert json.loads(told[0] or "") == {"citations": [cited]}
+    assert told[1] == "is_error"

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from normalizer.transcript import Entry
 
 TOLD: Final = "told"
+_WORDS: Final = frozenset({"type", "text", "cache_control"})
 _ITEM: Final = frozenset({"server_tool_call", "server_tool_result", "reasoning", "opaque"})
 
 
@@ -126,6 +127,13 @@ def _text(entry: Entry, piece: Piece, out: Out, *, own: bool) -> None:
         drop(entry, piece, out, "dropped_empty", "a blank text is left out", "OAR-STRUCT-004")
     else:
         piece.item = {"role": "assistant", "content": answers.cut(part.text)}
+        raw = part.raw.value if part.raw is not None else None
+        beside = {k: v for k, v in raw.items() if k not in _WORDS and v} if isinstance(raw, dict) else {}
+        if beside:
+            out.notes.append(
+                Adjustment("trimmed", "what stands beside a text does not go to this API", "OAR-STRUCT-005",
+                           facts=(entry.fact.fact_id,), content=Json.of(beside).text)
+            )  # fmt: skip
 
 
 def _opaque(renderer: Renderer, entry: Entry, piece: Piece, out: Out, *, own: bool) -> None:
