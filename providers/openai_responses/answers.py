@@ -177,7 +177,7 @@ def _recorded(renderer: Renderer, call: Call, fact: Any, found: Answer) -> None:
         item = _fitting(call, fact, item, notes)
     if fact.is_error and form in ("function_call", "custom_tool_call"):
         notes.append(
-            Adjustment("trimmed", f"the result of call {call.key!r} is marked as an error, for which there is no flag here",
+            Adjustment("trimmed", f"the result of call {call.key!r} is marked as an error; there is no flag for it",
                        None, call.key, (fact.fact_id,), "is_error")
         )  # fmt: skip
     notes.extend(_others(call))
