@@ -6,11 +6,12 @@ Nothing here depends on time, chance or what came before in the process.
 from __future__ import annotations
 
 import hashlib
+from itertools import islice
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import re
-    from collections.abc import Callable, Container
+    from collections.abc import Callable, Container, Mapping
 
 
 def next_key(wire_id: str, taken: Callable[[str], bool], repeats: dict[str, int]) -> str:
@@ -51,3 +52,9 @@ def hashed(prefix: str, wire_id: str, taken: Container[str], length: int = 24) -
         if candidate not in taken:
             return candidate
         number += 1
+
+
+def newest(keyed: Mapping[str, object], seen: int) -> list[str]:
+    """The keys behind the first `seen`, in their order, at the cost of those keys alone."""
+    backwards = reversed(keyed) if isinstance(keyed, dict) else reversed(list(keyed))
+    return list(islice(backwards, max(len(keyed) - seen, 0)))[::-1]

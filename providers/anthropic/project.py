@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from normalizer import canonical
 from normalizer.chains import Chain, chain_of, state
 from normalizer.errors import CannotProject, OpenCalls
 from normalizer.facts import Choice, Digest, News, Told
-from normalizer.identity import hashed, mapped
+from normalizer.identity import hashed, mapped, newest
 from normalizer.projection import Adjustment, Options, Projection, Sending
 from normalizer.providers.anthropic import marks, top, wire
 from normalizer.providers.anthropic.render import Flow, Renderer
@@ -135,7 +134,7 @@ def _ids(transcript: Transcript, chain: Chain, kept: _Kept | None) -> _Ids:
     else:
         ids = _Ids({}, {call.part.id or "" for call in transcript.server_calls.values()}, server)
     told = chain.told
-    for key in islice(calls, len(ids.by_key), None):
+    for key in newest(calls, len(ids.by_key)):
         wire_id = calls[key].part.id
         if key in told and told[key].wire_id:
             wire_id = told[key].wire_id

@@ -8,11 +8,10 @@ is replaced. Source: https://platform.claude.com/docs/en/build-with-claude/mid-c
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from normalizer import canonical
-from normalizer.identity import hashed
+from normalizer.identity import hashed, newest
 from normalizer.parts import Json, Text
 from normalizer.projection import Adjustment
 from normalizer.providers.anthropic import marks, wire
@@ -78,7 +77,7 @@ def build(transcript: Transcript, row: Model, before: Top | None, seen: int) -> 
         and len(before.heads) == len(heads)
         and all(old is new for old, new in zip(before.heads, heads, strict=True))
     ):
-        fresh = {call.part.name for call in islice(transcript.calls.values(), seen, None)}
+        fresh = {transcript.calls[key].part.name for key in newest(transcript.calls, seen)}
         if seen <= calls and fresh <= before.used:
             return before
     used = dict.fromkeys(call.part.name for call in transcript.calls.values())

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
-from normalizer.identity import hashed, mapped
+from normalizer.identity import hashed, mapped, newest
 from normalizer.parts import Json
 from normalizer.projection import Adjustment
 from normalizer.providers.openai_chat import keys, wire
@@ -126,7 +125,7 @@ def ids(
         found, taken = dict(kept[0]), set(kept[1])
     else:
         found, taken = {}, set()
-    for key in islice(calls, len(found), None):
+    for key in newest(calls, len(found)):
         told = chain.told.get(key)
         wire_id = calls[key].part.id
         if told is not None and told.wire_id:

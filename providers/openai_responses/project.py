@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from normalizer.chains import Chain, chain_of, state
 from normalizer.errors import CannotProject, OpenCalls
 from normalizer.facts import Choice, Digest, News, Told
-from normalizer.identity import hashed, mapped
+from normalizer.identity import hashed, mapped, newest
 from normalizer.projection import Adjustment, Options, Projection, Sending
 from normalizer.providers.openai_responses import held, top, wire
 from normalizer.providers.openai_responses.render import FIRST, Flow, Renderer
@@ -114,7 +113,7 @@ def _ids(transcript: Transcript, chain: Chain, kept: _Kept | None) -> tuple[dict
         ids, taken = dict(kept.ids), set(kept.taken)
     else:
         ids, taken = {}, {call.part.id or "" for call in transcript.server_calls.values()}
-    for key in islice(calls, len(ids), None):
+    for key in newest(calls, len(ids)):
         wire_id = calls[key].part.id
         told = chain.told.get(key)
         if told is not None and told.wire_id:
