@@ -135,6 +135,7 @@ class _Folding:
                 self._queue(fact)
             elif kind in _REPLIES and fact.answers:
                 anchored = True
+        kept.last = max(kept.last, last if rising else max(fact.seq for fact in new))
         if anchored or not rising:
             new.sort(key=self._order)
         return new

@@ -31,6 +31,7 @@ class Kept:
         "cut",
         "facts",
         "index",
+        "last",
         "notes",
         "open_server",
         "pending",
@@ -51,6 +52,7 @@ class Kept:
         self.facts: list[Fact] = []
         self.index: dict[str, int] = {}
         self.size = 0
+        self.last = 0
         self.touched: list[str] = []
         self.touched_to = 0
         self.repeats: dict[str, int] = {}
@@ -73,7 +75,7 @@ class Kept:
         owner = len(self.facts) == self.size
         new.facts = self.facts if owner else self.facts[: self.size]
         new.index = self.index if owner else {f.fact_id: n for n, f in enumerate(new.facts)}
-        new.size = self.size
+        new.size, new.last = self.size, self.last
         new.touched = (
             self.touched if len(self.touched) == self.touched_to else self.touched[: self.touched_to]
         )

@@ -7,6 +7,7 @@ and the request is an `Adjustment` that names the rule or outcome which asked fo
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 if TYPE_CHECKING:
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
 
     from normalizer.facts import Choice, Digest, News, Told
     from normalizer.transcript import Call
+    from normalizer.wire_ids import WireIds
 
 AdjustmentKind: TypeAlias = Literal[
     "notice",
@@ -100,23 +102,28 @@ class Sending:
     choices: tuple[Choice, ...]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Projection:
     """A request and its account.
 
     `request` is the body of the call as JSON: `model` if known, the history, and those settings that the history
-    decides. Its messages are shared between projections; never edit them. `ids` maps each call's key to the id in the
-    request. `late_news` are the texts of news about calls that were told before. `ready` is False where there is
-    nothing to ask yet (the history ends with a finished reply).
+    decides. Its messages are shared between projections; never edit them. `late_news` are the texts of news about
+    calls that were told before. `ready` is False where there is nothing to ask yet (the history ends with a finished
+    reply).
     """
 
     request: dict[str, Any]
     adjustments: tuple[Adjustment, ...]
-    ids: dict[str, str]
     late_news: tuple[str, ...]
     ready: bool
+    _ids: WireIds = field(repr=False)
     _sending: Callable[[], Sending] = field(repr=False)
     _kept: Any = field(default=None, repr=False)
+
+    @cached_property
+    def ids(self) -> dict[str, str]:
+        """The id in the request, by the key of the call."""
+        return self._ids.by_key.made()
 
     def sending(self) -> Sending:
         """What `request_sent` records when this projection goes out."""

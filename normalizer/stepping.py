@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar
 
 from normalizer import canonical
 from normalizer.folding import EVERYTHING
+from normalizer.sharing import SharedList
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -92,10 +93,10 @@ class Slot(NamedTuple):
 class Rendering(Generic[F]):
     """All steps of a projection, with what they add up to. `rendered` counts the steps that this run rendered."""
 
-    slots: list[Slot] = field(default_factory=list)
-    messages: list[dict[str, Any]] = field(default_factory=list)
-    adjustments: list[Adjustment] = field(default_factory=list)
-    digests: list[tuple[int, str]] = field(default_factory=list)
+    slots: SharedList[Slot] = field(default_factory=SharedList)
+    messages: SharedList[dict[str, Any]] = field(default_factory=SharedList)
+    adjustments: SharedList[Adjustment] = field(default_factory=SharedList)
+    digests: SharedList[tuple[int, str]] = field(default_factory=SharedList)
     step_of: dict[str, int] = field(default_factory=dict)
     log: list[str] | None = None
     logged: int = 0
@@ -133,10 +134,10 @@ class Rendering(Generic[F]):
         """The first `upto` steps, to go on from."""
         last = self.slots[upto - 1] if upto else None
         return Rendering(
-            self.slots[:upto],
-            self.messages[: last.messages_to] if last else [],
-            self.adjustments[: last.adjustments_to] if last else [],
-            self.digests[: upto + 1],
+            self.slots.beginning(upto),
+            self.messages.beginning(last.messages_to if last else 0),
+            self.adjustments.beginning(last.adjustments_to if last else 0),
+            self.digests.beginning(min(upto + 1, len(self.digests))),
             self.step_of,
         )
 

@@ -245,9 +245,19 @@ class Transcript:
     _kept: Any = field(default=None, repr=False)
 
     @property
+    def lineage(self) -> object:
+        """The same object for transcripts that were folded one onto the other, so that work on one serves the next."""
+        return self._kept.touched if self._kept is not None else None
+
+    @property
     def cuts(self) -> int:
         """How many summaries and rewinds there are."""
         return len(self._kept.cut) if self._kept is not None else 0
+
+    @property
+    def through(self) -> int:
+        """The highest `seq` of the facts; 0 where there are none."""
+        return self._kept.last if self._kept is not None else 0
 
     @property
     def facts(self) -> tuple[Fact, ...]:

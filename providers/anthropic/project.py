@@ -5,17 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from normalizer import canonical
-from normalizer.chains import Chain, chain_of, state
+from normalizer.chains import Chain, chain_of
 from normalizer.errors import CannotProject, OpenCalls
-from normalizer.facts import Choice, Digest, News, Told
-from normalizer.identity import hashed, mapped, newest
-from normalizer.projection import Adjustment, Options, Projection, Sending
+from normalizer.identity import hashed, mapped
+from normalizer.prefixes import changed, newly_told, sending
+from normalizer.projection import Adjustment, Options, Projection
 from normalizer.providers.anthropic import marks, top, wire
 from normalizer.providers.anthropic.render import Flow, Renderer
 from normalizer.stepping import Rendering, render_steps
+from normalizer.wire_ids import WireIds, wire_ids
 
 if TYPE_CHECKING:
+    from collections.abc import Container
+
     from normalizer.transcript import Transcript
 
 _FIRST: Final = Flow()
@@ -25,10 +27,11 @@ _FIRST: Final = Flow()
 class _Kept:
     """What one projection keeps for the next."""
 
+    lineage: object
     options: Options
     model: str
     chain: Chain
-    ids: _Ids
+    ids: WireIds
     top: top.Top
     rendering: Rendering[Flow]
     opened: bool
@@ -49,21 +52,28 @@ def project(transcript: Transcript, options: Options, previous: Projection | Non
     named = options.model or last_model(transcript)
     model = named or wire.COMMONEST
     kept = previous._kept if previous is not None else None  # noqa: SLF001
-    if kept is not None and not (isinstance(kept, _Kept) and kept.options == options and kept.model == model):
+    lineage = transcript.lineage
+    if not isinstance(kept, _Kept) or (kept.lineage, kept.options, kept.model) != (lineage, options, model):
         kept = None
     chain = chain_of(
         transcript, wire.API, named, None, options.account, kept.chain if kept is not None else None
     )
-    new_told = _new_told(transcript, kept, chain)
-    wire_ids = _ids(transcript, chain, kept)
-    ids = wire_ids.by_key
+    new_told = newly_told(transcript, kept.chain.seen) if kept is not None else []
+    ids = wire_ids(
+        transcript.calls,
+        transcript.server_calls,
+        chain.told,
+        _give,
+        kept.ids if kept is not None else None,
+        new_told,
+    )
     head = top.build(
         transcript,
         wire.capability(model),
         kept.top if kept is not None else None,
-        len(kept.ids.by_key) if kept is not None else 0,
+        len(kept.ids) if kept is not None else 0,
     )
-    renderer = Renderer(transcript, options, model, chain, ids, head)
+    renderer = Renderer(transcript, options, model, chain, ids.by_key.lookup, head)
     opened = renderer.first_user() < len(transcript.entries)
     # who may stand first depends on whether anybody of the user's side has spoken
     same = kept is not None and kept.top is head and kept.opened == opened and not chain.restarted
@@ -74,18 +84,18 @@ def project(transcript: Transcript, options: Options, previous: Projection | Non
             "there is no message to send: the history holds nothing that may stand in one",
             reason="no_messages",
         )
-    notes = [*head.adjustments, *rendering.adjustments]
+    notes = [*head.adjustments, *rendering.adjustments.listed()]
     request = _request(named, head, rendering, notes)
-    _compare(chain, head, rendering, notes)
+    notes.extend(changed(chain, head, rendering, "messages"))
     final = rendering.last
     return Projection(
         request=request,
         adjustments=tuple(notes),
-        ids=ids,
         late_news=tuple(note.content or "" for note in final.adjustments if note.kind == "late_news"),
         ready=final.asks,
-        _sending=lambda: _sending(transcript, options, named, chain, ids, head, rendering),
-        _kept=_Kept(options, model, chain, wire_ids, head, rendering, opened),
+        _ids=ids,
+        _sending=lambda: sending(wire.API, transcript, options, named, chain, head, ids, rendering),
+        _kept=_Kept(lineage, options, model, chain, ids, head, rendering, opened),
     )
 
 
@@ -98,56 +108,13 @@ def last_model(transcript: Transcript) -> str | None:
     return None
 
 
-def _new_told(transcript: Transcript, kept: _Kept | None, chain: Chain) -> list[str]:
-    """The calls that requests recorded since the last projection told of: their words are fixed from now on."""
-    if kept is None or kept.chain is chain:
-        return []
-    sent = transcript.requests[kept.chain.seen :]
-    return [
-        *(told.call_id for request in sent for told in request.told),
-        *(news.call_id for request in sent for news in request.news),
-    ]
-
-
-class _Ids:
-    """The id of every call on the wire, given in the order of the calls; an id once given goes to no other call."""
-
-    __slots__ = ("by_key", "renamed", "server")
-
-    def __init__(self, by_key: dict[str, str], renamed: set[str], server: int) -> None:
-        self.by_key = by_key
-        self.renamed = renamed
-        self.server = server
-
-    def __contains__(self, wire_id: object) -> bool:
-        return self.by_key.get(wire_id) == wire_id or wire_id in self.renamed  # type: ignore[call-overload]
-
-
-def _ids(transcript: Transcript, chain: Chain, kept: _Kept | None) -> _Ids:
-    """Go on from the ids of the last projection, which stay as they are."""
-    calls, server = transcript.calls, len(transcript.server_calls)
-    before = kept.ids if kept is not None else None
-    if before is not None and len(before.by_key) == len(calls) and before.server == server:
-        return before
-    if before is not None and before.server == server and len(before.by_key) < len(calls):
-        ids = _Ids(dict(before.by_key), set(before.renamed), server)
-    else:
-        ids = _Ids({}, {call.part.id or "" for call in transcript.server_calls.values()}, server)
-    told = chain.told
-    for key in newest(calls, len(ids.by_key)):
-        wire_id = calls[key].part.id
-        if key in told and told[key].wire_id:
-            wire_id = told[key].wire_id
-        elif (
-            not wire_id
-            or wire_id in ids
-            or not (wire_id.isascii() and wire_id.replace("-", "_").replace("_", "a").isalnum())
-        ):
-            wire_id = mapped(wire_id, wire.CALL_ID, ids) if wire_id else hashed("toolu_", key, ids)
-        ids.by_key[key] = wire_id  # type: ignore[assignment]
-        if wire_id != key:
-            ids.renamed.add(wire_id)  # type: ignore[arg-type]
-    return ids
+def _give(key: str, own: str | None, taken: Container[str]) -> str:
+    """The call's own id where it fits and nobody has it."""
+    if not own:
+        return hashed("toolu_", key, taken)
+    if own in taken or not (own.isascii() and own.replace("-", "_").replace("_", "a").isalnum()):
+        return mapped(own, wire.CALL_ID, taken)
+    return own
 
 
 def _request(
@@ -159,7 +126,7 @@ def _request(
         request["model"] = model
     if head.system is not None:
         request["system"] = head.system
-    request["messages"] = rendering.messages.copy()
+    request["messages"] = rendering.messages.listed()
     if head.tools is not None:
         request["tools"] = head.tools
     flow = rendering.last.flow
@@ -171,81 +138,3 @@ def _request(
     if flow.marks + head.marks:
         marks.tidy(request, notes)
     return request
-
-
-def _compare(chain: Chain, head: top.Top, rendering: Rendering[Flow], notes: list[Adjustment]) -> None:
-    """Report where the bytes that were sent are not the beginning of this request."""
-    if chain.restarted:
-        notes.append(
-            Adjustment(
-                "prefix_changed", "the API refused the last request; the prefix begins anew", "refused"
-            )
-        )
-        return
-    if chain.base is None:
-        return
-    sent = chain.base.digest
-    changed = [
-        what
-        for what, same in (
-            ("instructions", sent.instructions == head.instructions_digest),
-            ("tools", sent.tools == head.tools_digest),
-            ("messages", rendering.digest_at(sent.count) == sent.blocks),
-        )
-        if not same
-    ]
-    if changed:
-        notes.append(
-            Adjustment(
-                "prefix_changed",
-                f"what was sent before is not the beginning of this request: {', '.join(changed)} differ",
-                ", ".join(changed),
-                facts=(chain.base.fact_id,),
-            )
-        )
-
-
-def _sending(
-    transcript: Transcript, options: Options, model: str | None, chain: Chain, ids: dict[str, str], head: top.Top,
-    rendering: Rendering[Flow],
-) -> Sending:  # fmt: skip
-    """What a record of this projection's sending has to say beyond its base."""
-    known = chain.told
-    told: list[Told] = []
-    news: list[News] = []
-    choices: list[Choice] = []
-    for step in _unsent(rendering, chain):
-        for key, kind, text, name in step.told:
-            if key not in known:
-                call = transcript.calls[key]
-                outcome, result, effects = state(call, kind)
-                told.append(Told(key, outcome, ids[key], name, result, text, effects))
-        news.extend(item for item in step.news if item not in chain.news)
-        choices.extend(
-            Choice(*choice) for choice in step.choices if (choice[0], choice[1]) not in chain.choices
-        )
-    count, blocks = rendering.digest(len(rendering.slots))
-    return Sending(
-        target=wire.API,
-        model=model,
-        profile=None,
-        account=options.account,
-        base=chain.base.fact_id if chain.base is not None else None,
-        through=max((fact.seq for fact in transcript.facts), default=0),
-        digest=Digest(head.instructions_digest, head.tools_digest, count, blocks),
-        told=tuple(told),
-        news=tuple(news),
-        choices=tuple(choices),
-    )
-
-
-def _unsent(rendering: Rendering[Flow], chain: Chain) -> list[Any]:
-    """The steps that can hold something that the chain does not know: from the one where the last request ended."""
-    slots = rendering.slots
-    if chain.base is not None and rendering.digest_at(chain.base.digest.count) == chain.base.digest.blocks:
-        count = chain.base.digest.count
-        slots = slots[next((n for n in range(len(slots), -1, -1) if rendering.digests[n][0] < count), 0) :]
-    return [slot.rendered for slot in slots]
-
-
-__all__ = ["canonical", "project"]

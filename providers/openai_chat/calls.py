@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from normalizer.identity import hashed, mapped, newest
+from normalizer.identity import hashed, mapped
 from normalizer.parts import Json
 from normalizer.projection import Adjustment
 from normalizer.providers.openai_chat import keys, wire
 from normalizer.recording import begins_json
 
 if TYPE_CHECKING:
-    from normalizer.chains import Chain
+    from collections.abc import Container
+
     from normalizer.parts import ToolCall
     from normalizer.providers.openai_chat.render import Out, Renderer
-    from normalizer.transcript import Entry, Transcript
+    from normalizer.transcript import Entry
 
 _WRAPPED: Final = "INVALID_JSON"
 LEGACY: Final = "function_call"
@@ -114,26 +115,10 @@ def _arguments(renderer: Renderer, entry: Entry, key: str, part: ToolCall, out: 
     return Json.of({_WRAPPED: text}).text
 
 
-def ids(
-    transcript: Transcript, chain: Chain, kept: tuple[dict[str, str], set[str]] | None
-) -> tuple[dict[str, str], set[str]]:
-    """The id of every call on the wire, given in the order of the calls; an id once given goes to no other call."""
-    calls = transcript.calls
-    if kept is not None and len(kept[0]) == len(calls):
-        return kept
-    if kept is not None and 0 < len(kept[0]) < len(calls):
-        found, taken = dict(kept[0]), set(kept[1])
-    else:
-        found, taken = {}, set()
-    for key in newest(calls, len(found)):
-        told = chain.told.get(key)
-        wire_id = calls[key].part.id
-        if told is not None and told.wire_id:
-            wire_id = told.wire_id
-        elif not wire_id:
-            wire_id = hashed("call_", key, taken)
-        elif len(wire_id) > wire.CALL_ID_LIMIT or wire_id in taken or wire_id.isspace():
-            wire_id = mapped(wire_id, wire.CALL_ID, taken, limit=wire.CALL_ID_LIMIT)
-        found[key] = wire_id
-        taken.add(wire_id)
-    return found, taken
+def give(key: str, own: str | None, taken: Container[str]) -> str:
+    """The call's own id where it fits and nobody has it."""
+    if not own:
+        return hashed("call_", key, taken)
+    if len(own) > wire.CALL_ID_LIMIT or own in taken or own.isspace():
+        return mapped(own, wire.CALL_ID, taken, limit=wire.CALL_ID_LIMIT)
+    return own

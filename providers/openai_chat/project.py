@@ -5,14 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from normalizer.chains import Chain, chain_of, state
+from normalizer.chains import Chain, chain_of
 from normalizer.errors import CannotProject, OpenCalls
-from normalizer.facts import Choice, Digest, News, Told
 from normalizer.parts import Json
-from normalizer.projection import Adjustment, Options, Projection, Sending
+from normalizer.prefixes import changed, newly_told, sending
+from normalizer.projection import Adjustment, Options, Projection
 from normalizer.providers.openai_chat import calls, top, user_side, wire
 from normalizer.providers.openai_chat.render import Flow, Out, Renderer
-from normalizer.stepping import Rendered, Rendering, render_steps
+from normalizer.stepping import Rendering, render_steps
+from normalizer.wire_ids import WireIds, wire_ids
 
 if TYPE_CHECKING:
     from normalizer.providers.openai_chat.wire import Profile
@@ -23,11 +24,11 @@ if TYPE_CHECKING:
 class _Kept:
     """What one projection keeps for the next."""
 
+    lineage: object
     options: Options
     model: str | None
     chain: Chain
-    ids: dict[str, str]
-    taken: set[str]
+    ids: WireIds
     top: top.Top
     rendering: Rendering[Flow]
 
@@ -52,7 +53,8 @@ def project(transcript: Transcript, options: Options, previous: Projection | Non
         raise OpenCalls(transcript.pending)
     model = options.model or last_model(transcript)
     kept = previous._kept if previous is not None else None  # noqa: SLF001 - what this module keeps itself
-    if kept is not None and not (isinstance(kept, _Kept) and kept.options == options and kept.model == model):
+    lineage = transcript.lineage
+    if not isinstance(kept, _Kept) or (kept.lineage, kept.options, kept.model) != (lineage, options, model):
         kept = None
     chain = chain_of(
         transcript,
@@ -62,31 +64,33 @@ def project(transcript: Transcript, options: Options, previous: Projection | Non
         options.account,
         kept.chain if kept is not None else None,
     )
-    told = _new_told(transcript, kept, chain)
-    ids, taken = calls.ids(transcript, chain, (kept.ids, kept.taken) if kept is not None else None)
+    new_told = newly_told(transcript, kept.chain.seen) if kept is not None else []
+    ids = wire_ids(
+        transcript.calls, {}, chain.told, calls.give, kept.ids if kept is not None else None, new_told
+    )
     head = top.build(transcript, profile, model, chain.sent.values(), kept.top if kept is not None else None)
-    renderer = Renderer(transcript, options, profile, model, chain, ids, head)
+    renderer = Renderer(transcript, options, profile, model, chain, ids.by_key.lookup, head)
     reusable = kept is not None and head.shapes(kept.top) and not chain.restarted
     rendering = render_steps(
-        transcript, _FIRST, renderer, kept.rendering if kept is not None and reusable else None, told
+        transcript, _FIRST, renderer, kept.rendering if kept is not None and reusable else None, new_told
     )
-    notes = [*head.adjustments, *rendering.adjustments]
+    notes = [*head.adjustments, *rendering.adjustments.listed()]
     messages = _messages(renderer, profile, rendering, notes)
     if not messages:
         raise CannotProject(
             "there is no message to send: the history holds nothing that may stand in one",
             reason="no_messages",
         )
-    _compare(chain, head, rendering, notes)
+    notes.extend(changed(chain, head, rendering, "messages"))
     final = rendering.last
     return Projection(
         request=_request(model, head, messages),
         adjustments=tuple(notes),
-        ids=ids,
         late_news=tuple(note.content or "" for note in final.adjustments if note.kind == "late_news"),
         ready=final.asks,
-        _sending=lambda: _sending(transcript, options, model, chain, ids, head, rendering),
-        _kept=_Kept(options, model, chain, ids, taken, head, rendering),
+        _ids=ids,
+        _sending=lambda: sending(wire.API, transcript, options, model, chain, head, ids, rendering),
+        _kept=_Kept(lineage, options, model, chain, ids, head, rendering),
     )
 
 
@@ -97,17 +101,6 @@ def last_model(transcript: Transcript) -> str | None:
         if model and (entry.fact.api == wire.API or (entry.fact.api is None and wire.is_openai(model))):
             return str(model)
     return None
-
-
-def _new_told(transcript: Transcript, kept: _Kept | None, chain: Chain) -> list[str]:
-    """The calls that requests recorded since the last projection told of: their words are fixed from now on."""
-    if kept is None or kept.chain is chain:
-        return []
-    sent = transcript.requests[kept.chain.seen :]
-    return [
-        *(told.call_id for request in sent for told in request.told),
-        *(news.call_id for request in sent for news in request.news),
-    ]
 
 
 def _request(model: str | None, head: top.Top, messages: list[dict[str, Any]]) -> dict[str, Any]:
@@ -131,8 +124,8 @@ def _messages(
 ) -> list[dict[str, Any]]:
     """All messages; for a template that wants alternating roles, instructions in front and neighbours joined."""
     if not profile.alternate:
-        return rendering.messages.copy()
-    return _alternating([*_gathered(renderer, notes), *rendering.messages], notes)
+        return rendering.messages.listed()
+    return _alternating([*_gathered(renderer, notes), *rendering.messages.listed()], notes)
 
 
 def _gathered(renderer: Renderer, notes: list[Adjustment]) -> list[dict[str, Any]]:
@@ -203,82 +196,3 @@ def _listed(content: Any) -> list[dict[str, Any]]:
 
 
 # ---------------------------------------------------------------- what was sent
-
-
-def _compare(chain: Chain, head: top.Top, rendering: Rendering[Flow], notes: list[Adjustment]) -> None:
-    """Report where the bytes that were sent are not the beginning of this request."""
-    if chain.restarted:
-        notes.append(
-            Adjustment(
-                "prefix_changed", "the API refused the last request; the prefix begins anew", "refused"
-            )
-        )
-        return
-    if chain.base is None:
-        return
-    sent = chain.base.digest
-    same = (
-        ("instructions", sent.instructions == head.instructions_digest),
-        ("tools", sent.tools == head.tools_digest),
-        ("messages", rendering.digest_at(sent.count) == sent.blocks),
-    )
-    if changed := ", ".join(what for what, equal in same if not equal):
-        notes.append(
-            Adjustment("prefix_changed", f"what was sent before is not the beginning of this request: {changed} differ",
-                       changed, facts=(chain.base.fact_id,))
-        )  # fmt: skip
-
-
-def _sending(
-    transcript: Transcript, options: Options, model: str | None, chain: Chain, ids: dict[str, str], head: top.Top,
-    rendering: Rendering[Flow],
-) -> Sending:  # fmt: skip
-    """What a record of this projection's sending has to say beyond its base."""
-    told: list[Told] = []
-    news: list[News] = []
-    choices: list[Choice] = []
-    for step in _unsent(rendering, chain):
-        for key, kind, text, name in step.told:
-            if key not in chain.told:
-                outcome, result, effects = state(transcript.calls[key], kind)
-                told.append(
-                    Told(
-                        key,
-                        outcome,
-                        ids[key],
-                        head.names.get(name, name),
-                        result if text is None else None,
-                        text,
-                        effects,
-                    )
-                )
-        news.extend(item for item in step.news if item not in chain.news)
-        choices.extend(
-            Choice(*choice) for choice in step.choices if (choice[0], choice[1]) not in chain.choices
-        )
-    count, blocks = rendering.digest(len(rendering.slots))
-    return Sending(
-        target=wire.API,
-        model=model,
-        profile=options.profile,
-        account=options.account,
-        base=chain.base.fact_id if chain.base is not None else None,
-        through=max((fact.seq for fact in transcript.facts), default=0),
-        digest=Digest(head.instructions_digest, head.tools_digest, count, blocks),
-        told=tuple(told),
-        news=tuple(news),
-        choices=tuple(choices),
-    )
-
-
-def _unsent(rendering: Rendering[Flow], chain: Chain) -> list[Rendered[Flow]]:
-    """The steps that can hold something that the chain does not know: from the one where the last request ended.
-
-    Where that request is not the beginning of this one, all of them can.
-    """
-    slots = rendering.slots
-    sent = chain.base.digest if chain.base is not None else None
-    if sent is not None and rendering.digest_at(sent.count) == sent.blocks:
-        at = next((n for n in range(len(slots), -1, -1) if rendering.digests[n][0] < sent.count), 0)
-        slots = slots[at:]
-    return [slot.rendered for slot in slots]

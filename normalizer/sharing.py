@@ -1,0 +1,107 @@
+"""A list and a dict that grow from one projection to the next, with their beginnings shared.
+
+Whoever goes on from one holds the same items in the same memory: it costs what is new, not what is there. What a
+holder sees never changes. Only the first that goes on shares; a second one, from the same place, gets a copy.
+"""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import Generic, TypeVar, overload
+
+T = TypeVar("T")
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+class SharedList(Generic[T]):
+    """The first `settled` items of a list that others may have made longer since, and items of its own."""
+
+    __slots__ = ("_own", "_settled", "_shared")
+
+    def __init__(self) -> None:
+        self._shared: list[T] = []
+        self._settled = 0
+        self._own: list[T] = []
+
+    def __len__(self) -> int:
+        return self._settled + len(self._own)
+
+    @overload
+    def __getitem__(self, at: int) -> T: ...
+
+    @overload
+    def __getitem__(self, at: slice) -> list[T]: ...
+
+    def __getitem__(self, at: int | slice) -> T | list[T]:
+        settled = self._settled
+        if isinstance(at, slice):
+            start, stop, step = at.indices(len(self))
+            items = self._shared[start : min(stop, settled)] if start < settled else []
+            items += self._own[max(start - settled, 0) : max(stop - settled, 0)]
+            return items[::step]
+        if at < 0:
+            at += len(self)
+        if at < 0:
+            raise IndexError(at)
+        return self._shared[at] if at < settled else self._own[at - settled]
+
+    def append(self, item: T) -> None:
+        """Add one at the end."""
+        self._own.append(item)
+
+    def extend(self, items: list[T]) -> None:
+        """Add some at the end."""
+        self._own.extend(items)
+
+    def beginning(self, count: int) -> SharedList[T]:
+        """A list that begins with the first `count` items of this one, to go on with."""
+        new: SharedList[T] = SharedList()
+        more = count - self._settled
+        new._shared, new._settled = self._shared, count
+        if more > 0:
+            if len(self._shared) != self._settled:  # somebody else went on from here
+                new._shared = self._shared[: self._settled]
+            new._shared.extend(self._own[:more])
+            new._settled = len(new._shared)
+        return new
+
+    def listed(self) -> list[T]:
+        """All items, as a list of the caller's own."""
+        found = self._shared[: self._settled]
+        found += self._own
+        return found
+
+
+class SharedDict(Generic[K, V]):
+    """The first `size` items of a dict to which others may have added since."""
+
+    __slots__ = ("_shared", "_size")
+
+    def __init__(self) -> None:
+        self._shared: dict[K, V] = {}
+        self._size = 0
+
+    def __len__(self) -> int:
+        return self._size
+
+    @property
+    def lookup(self) -> dict[K, V]:
+        """The dict to look things up in; for reading. Once somebody went on from here, it has that one's items too."""
+        return self._shared
+
+    def continued(self) -> SharedDict[K, V]:
+        """A dict that begins with these items, to go on with."""
+        new: SharedDict[K, V] = SharedDict()
+        new._shared = self._shared if len(self._shared) == self._size else self.made()
+        new._size = self._size
+        return new
+
+    def add(self, key: K, value: V) -> None:
+        """Add an item with a new key."""
+        self._shared[key] = value
+        self._size = len(self._shared)
+
+    def made(self) -> dict[K, V]:
+        """All items, as a dict of the caller's own."""
+        return dict(islice(self._shared.items(), self._size))

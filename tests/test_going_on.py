@@ -1,0 +1,160 @@
+"""Going on from an earlier projection, or from several, is projecting from scratch, and changes none of them."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from lawful import within
+
+import normalizer
+from normalizer import registry
+from normalizer.facts import CallCompleted, ModelReplied, Told, UserSaid
+from normalizer.parts import Json, ServerToolCall, Text, ToolCall
+from normalizer.sharing import SharedDict, SharedList
+from normalizer.testing import histories
+from normalizer.wire_ids import wire_ids
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from normalizer.facts import Fact
+
+
+def told_by(projection: normalizer.Projection) -> str:
+    """Everything that a projection says, as one text."""
+    about = (projection.adjustments, projection.late_news, projection.ready, projection.sending())
+    return json.dumps([projection.request, projection.ids, list(map(repr, about))])
+
+
+def projected(
+    transcript: normalizer.Transcript, target: str, previous: normalizer.Projection | None = None
+) -> normalizer.Projection | None:
+    """The projection, or None where there is nothing to send."""
+    try:
+        return normalizer.project(transcript, target, open_calls="say_running", previous=previous)
+    except normalizer.CannotProject as error:
+        if error.reason != "no_messages":
+            raise
+        return None
+
+
+@pytest.mark.parametrize("target", registry.targets())
+@within(25, derandomize=True)
+@given(st.lists(histories(), min_size=1, max_size=2), st.randoms(use_true_random=False))
+def test_projections_that_go_on_from_the_same_one_do_not_touch_each_other(
+    target: str, conversations: list[list[Fact]], chance: Any
+) -> None:
+    known: list[tuple[list[Fact], int, normalizer.Transcript, normalizer.Projection | None, str]] = [
+        (facts, 0, normalizer.fold([]), None, "") for facts in conversations
+    ]
+    for _ in range(12):
+        facts, at, transcript, _, _ = known[chance.randrange(len(known))]
+        upto = at + chance.randint(0, 4)
+        transcript = normalizer.fold(facts[at:upto], onto=transcript)
+        scratch = projected(normalizer.fold(facts[:upto]), target)
+        if scratch is None:
+            continue
+        for previous in {id(k[3]): k[3] for k in chance.sample(known, min(3, len(known)))}.values():
+            found = projected(transcript, target, previous)
+            assert found is not None
+            assert told_by(found) == told_by(scratch)
+            known.append((facts, min(upto, len(facts)), transcript, found, told_by(scratch)))
+    for _, _, _, earlier, said in known:
+        assert earlier is None or told_by(earlier) == said
+
+
+@within(100, derandomize=True)
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 5), st.integers(0, 9), st.lists(st.integers(), max_size=4)), max_size=12
+    )
+)
+def test_a_shared_list_is_a_list_whoever_goes_on_from_it(steps: Sequence[tuple[int, int, list[int]]]) -> None:
+    shared: list[tuple[SharedList[int], list[int]]] = [(SharedList(), [])]
+    for which, count, more in steps:
+        base, items = shared[which % len(shared)]
+        upto = min(count, len(items))
+        new, expected = base.beginning(upto), items[:upto] + more
+        new.extend(more[:2])
+        for item in more[2:]:
+            new.append(item)
+        shared.append((new, expected))
+    for found, items in shared:
+        assert found.listed() == items
+        assert len(found) == len(items)
+        assert [found[n] for n in range(len(items))] == items
+        for start in range(-1, len(items) + 1):
+            assert found[start:] == items[start:]
+            assert found[start:-1] == items[start:-1]
+        if items:
+            assert found[-1] == items[-1]
+    with pytest.raises(IndexError):
+        SharedList[int]()[-1]
+
+
+@within(100, derandomize=True)
+@given(st.lists(st.tuples(st.integers(0, 5), st.lists(st.integers(0, 50), max_size=4)), max_size=12))
+def test_a_shared_dict_holds_what_its_holder_knows(steps: Sequence[tuple[int, list[int]]]) -> None:
+    shared: list[tuple[SharedDict[int, int], dict[int, int]]] = [(SharedDict(), {})]
+    for which, keys in steps:
+        base, items = shared[which % len(shared)]
+        new, expected = base.continued(), dict(items)
+        for key in keys:
+            if key not in expected:
+                expected[key] = len(shared)
+                new.add(key, len(shared))
+                assert new.lookup == expected
+        shared.append((new, expected))
+    for found, items in shared:
+        assert found.made() == items
+        assert list(found.made()) == list(items)
+        assert len(found) == len(items)
+
+
+def said(seq: int, *parts: ToolCall | ServerToolCall) -> ModelReplied:
+    return ModelReplied(
+        fact_id=f"reply/{seq}", seq=seq, turn_id="t", api="anthropic", model="claude-opus-4-8", parts=parts
+    )
+
+
+def done(seq: int, call_id: str) -> CallCompleted:
+    return CallCompleted(
+        fact_id=f"result/{seq}", seq=seq, turn_id="t", call_id=call_id, content="ok", is_error=False
+    )
+
+
+@pytest.mark.parametrize("target", registry.targets())
+def test_a_projection_of_another_conversation_is_no_projection_to_go_on_from(target: str) -> None:
+    user = UserSaid(fact_id="user", seq=1, turn_id="t", parts=(Text("Go."),))
+    one, other = (
+        normalizer.fold([user, said(2, ToolCall(key, "run", Json("{}"))), done(3, key)])
+        for key in ("one", "other")
+    )
+    found = normalizer.project(one, target, previous=normalizer.project(other, target))
+    assert told_by(found) == told_by(normalizer.project(one, target))
+    assert found.ids == {"one": "one"}
+
+
+def test_the_id_of_a_later_server_call_is_taken_from_the_call_that_had_it() -> None:
+    same = "same_id"
+    before = normalizer.fold([said(1, ToolCall(None, "run", Json("{}")))])
+    (key,) = before.calls
+    given_first = wire_ids(before.calls, {}, {}, lambda _key, _own, _taken: same, None)
+    after = normalizer.fold([said(2, ServerToolCall(same, "web_search", Json("{}")))], onto=before)
+    give = lambda _key, _own, taken: "another" if same in taken else same  # noqa: E731
+    assert given_first[key] == same
+    assert wire_ids(after.calls, after.server_calls, {}, give, given_first)[key] == "another"
+    assert wire_ids(after.calls, after.server_calls, {}, give, None)[key] == "another"
+
+
+def test_a_call_goes_on_under_the_id_that_it_was_sent_with() -> None:
+    transcript = normalizer.fold([said(1, ToolCall("own", "run", Json("{}")))])
+    give = lambda _key, own, _taken: own or "none"  # noqa: E731
+    given_first = wire_ids(transcript.calls, {}, {}, give, None)
+    told = {"own": Told("own", "completed", wire_id="sent_as")}
+    assert wire_ids(transcript.calls, {}, told, give, given_first, ["own"])["own"] == "sent_as"
+    assert wire_ids(transcript.calls, {}, told, give, None)["own"] == "sent_as"
