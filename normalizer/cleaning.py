@@ -88,12 +88,35 @@ def from_value(value: Any) -> Cleaned:
     A NUL may be left in it: readers look for it where they see each string anyway, and raise `Unclean`.
     """
     try:
+        return Cleaned(own(value))
+    except Unclean:
+        return clean(value)
+
+
+def own(value: Any) -> Any:
+    """A copy of a plain JSON value that is the caller's. Raises Unclean for what has to go through `clean`.
+
+    A NUL may be left in it, as in `from_value`.
+    """
+    try:
         copied = marshal.dumps(value)
     except ValueError:
-        return clean(value)
+        raise Unclean from None
     if b"\xed" in copied and _SURROGATES.search(copied) is not None:
-        return clean(value)
-    return Cleaned(marshal.loads(copied))  # noqa: S302 - our own bytes of a line before
+        raise Unclean
+    return marshal.loads(copied)  # noqa: S302 - our own bytes of a few lines before
+
+
+def sound(text: str) -> str:
+    """The text, if every API takes it. Raises Unclean where it has a NUL or half a surrogate pair."""
+    if "\0" in text:
+        raise Unclean
+    if not text.isascii():
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            raise Unclean from None
+    return text
 
 
 def clean(value: Any) -> Cleaned:

@@ -47,6 +47,9 @@ class Projector(Protocol):
 class Provider:
     """One wire format. `sniff` says how well a parsed value fits it: 0 (not at all) to 100 (certainly).
 
+    `borrow` reads a request that stays its caller's: it copies what it keeps, and raises `cleaning.Unclean` where the
+    value has to be taken over first.
+
     `yielding` names, for rules that a history can break because of a setting, the setting that gives way. `profiles`
     are the names of the compatible servers.
     """
@@ -59,6 +62,7 @@ class Provider:
     rules: Rulebook
     yielding: Mapping[str, str] = field(default_factory=dict)
     profiles: tuple[str, ...] = ()
+    borrow: Reader | None = None
 
 
 @dataclass(frozen=True, slots=True)

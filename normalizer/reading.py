@@ -72,6 +72,7 @@ class Fragment:
 class Reading:
     """The facts of one input.
 
+    `request` is the input where it is a request, with the messages that the caller gave.
     `settings` are the input's other request settings (`max_tokens`, ...); `home` is the target it came from,
     `stored` whether the provider holds part of the history (False: nothing at all). The fields from `turn` on
     belong to a stream: `turn` is ended, paused, cut or refused, `open_server_calls` and `calls_to_run` hold call ids.

@@ -47,6 +47,7 @@ _OTHER_ENCODINGS: Final = (
 Source: TypeAlias = "Path | str | bytes | bytearray | Mapping[str, Any] | Sequence[Any]"
 """A path, a text (a path unless it begins with `{` or `[`), bytes, or parsed JSON with SDK objects anywhere in it."""
 
+_CERTAIN = 100
 _SNIFFED = 65_536
 _WHERE_IN_DOUBT = "openai_chat"
 _HOLDERS = frozenset(  # keys of requests, messages, responses and lists of items
@@ -70,7 +71,9 @@ def read(
     if isinstance(source, (Path, str, bytes, bytearray)):
         reading = _from_bytes(_load(source), format, known, to)
     else:
-        reading = _from_value(cleaning.from_value(source), format, known, to)
+        reading = _borrowed(source, format, known) or _from_value(
+            cleaning.from_value(source), format, known, to
+        )
     model = known.get("model")
     if model:
         facts = tuple(
@@ -174,6 +177,23 @@ def _lines(data: bytes) -> cleaning.Cleaned | None:
         result.findings.extend(found.findings)
         result.leftovers.extend(found.leftovers)
     return result if result.value else None
+
+
+def _borrowed(value: Any, name: str, origin: Mapping[str, Any]) -> Reading | None:
+    """The reading of a usual request by a reader that copies only what it keeps, which saves a quarter of the time.
+
+    None where there is no such reader, or where it met anything unusual.
+    """
+    if type(value) is not dict or _empty(value):
+        return None
+    for each in registry.PROVIDERS if name == "auto" else (name,) if name in registry.PROVIDERS else ():
+        provider = registry.provider(each)
+        if provider.borrow is not None and (name != "auto" or provider.sniff(value) == _CERTAIN):
+            try:
+                return provider.borrow(value, origin)
+            except cleaning.Unclean:
+                return None
+    return None
 
 
 def _from_value(cleaned: cleaning.Cleaned, name: str, origin: Mapping[str, Any], to: str | None) -> Reading:

@@ -15,17 +15,20 @@ V = TypeVar("V")
 
 
 class SharedList(Generic[T]):
-    """The first `settled` items of a list that others may have made longer since, and items of its own."""
+    """The first `settled` items of a list that others may have made longer since, and items of its `own`.
 
-    __slots__ = ("_own", "_settled", "_shared")
+    It grows by its `own` items, which are a plain list since most of the time of a long history goes there.
+    """
+
+    __slots__ = ("_shared", "own", "settled")
 
     def __init__(self) -> None:
         self._shared: list[T] = []
-        self._settled = 0
-        self._own: list[T] = []
+        self.settled = 0
+        self.own: list[T] = []
 
     def __len__(self) -> int:
-        return self._settled + len(self._own)
+        return self.settled + len(self.own)
 
     @overload
     def __getitem__(self, at: int) -> T: ...
@@ -34,42 +37,34 @@ class SharedList(Generic[T]):
     def __getitem__(self, at: slice) -> list[T]: ...
 
     def __getitem__(self, at: int | slice) -> T | list[T]:
-        settled = self._settled
+        settled = self.settled
         if isinstance(at, slice):
             start, stop, step = at.indices(len(self))
             items = self._shared[start : min(stop, settled)] if start < settled else []
-            items += self._own[max(start - settled, 0) : max(stop - settled, 0)]
+            items += self.own[max(start - settled, 0) : max(stop - settled, 0)]
             return items[::step]
         if at < 0:
             at += len(self)
         if at < 0:
             raise IndexError(at)
-        return self._shared[at] if at < settled else self._own[at - settled]
-
-    def append(self, item: T) -> None:
-        """Add one at the end."""
-        self._own.append(item)
-
-    def extend(self, items: list[T]) -> None:
-        """Add some at the end."""
-        self._own.extend(items)
+        return self._shared[at] if at < settled else self.own[at - settled]
 
     def beginning(self, count: int) -> SharedList[T]:
         """A list that begins with the first `count` items of this one, to go on with."""
         new: SharedList[T] = SharedList()
-        more = count - self._settled
-        new._shared, new._settled = self._shared, count
+        more = count - self.settled
+        new._shared, new.settled = self._shared, count
         if more > 0:
-            if len(self._shared) != self._settled:  # somebody else went on from here
-                new._shared = self._shared[: self._settled]
-            new._shared.extend(self._own[:more])
-            new._settled = len(new._shared)
+            if len(self._shared) != self.settled:  # somebody else went on from here
+                new._shared = self._shared[: self.settled]
+            new._shared.extend(self.own[:more])
+            new.settled = len(new._shared)
         return new
 
     def listed(self) -> list[T]:
         """All items, as a list of the caller's own."""
-        found = self._shared[: self._settled]
-        found += self._own
+        found = self._shared[: self.settled]
+        found += self.own
         return found
 
 
@@ -87,7 +82,7 @@ class SharedDict(Generic[K, V]):
 
     @property
     def lookup(self) -> dict[K, V]:
-        """The dict to look things up in; for reading. Once somebody went on from here, it has that one's items too."""
+        """The dict to look things up in. Once somebody went on from here, it has that one's items, too."""
         return self._shared
 
     def continued(self) -> SharedDict[K, V]:
@@ -97,9 +92,8 @@ class SharedDict(Generic[K, V]):
         new._size = self._size
         return new
 
-    def add(self, key: K, value: V) -> None:
-        """Add an item with a new key."""
-        self._shared[key] = value
+    def settle(self) -> None:
+        """Take what was put into `lookup` for this dict's own. Only who went on last may put anything there."""
         self._size = len(self._shared)
 
     def made(self) -> dict[K, V]:

@@ -112,11 +112,11 @@ class Rendering(Generic[F]):
         while len(self.digests) <= upto:
             at = len(self.digests)
             if at == 0:
-                self.digests.append((0, canonical.EMPTY))
+                self.digests.own.append((0, canonical.EMPTY))
                 continue
             count, before = self.digests[at - 1]
             pieces = self.slots[at - 1].rendered.block_bytes()
-            self.digests.append((count + len(pieces), canonical.running(before, pieces)))
+            self.digests.own.append((count + len(pieces), canonical.running(before, pieces)))
         return self.digests[upto]
 
     def digest_at(self, count: int) -> str | None:
@@ -142,12 +142,14 @@ class Rendering(Generic[F]):
         )
 
     def _add(self, start: int, flow: F, rendered: Rendered[F], after: str | None) -> None:
+        slots, messages, adjustments = self.slots, self.messages, self.adjustments
         if after is not None:
-            self.step_of[after] = len(self.slots)
-        self.messages.extend(rendered.messages)
+            self.step_of[after] = slots.settled + len(slots.own)
+        messages.own.extend(rendered.messages)
         if rendered.adjustments:
-            self.adjustments.extend(rendered.adjustments)
-        self.slots.append(Slot(start, flow, rendered, len(self.messages), len(self.adjustments)))
+            adjustments.own.extend(rendered.adjustments)
+        messages_to = messages.settled + len(messages.own)
+        slots.own.append(Slot(start, flow, rendered, messages_to, adjustments.settled + len(adjustments.own)))
 
 
 def render_steps(

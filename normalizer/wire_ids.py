@@ -54,12 +54,6 @@ class WireIds:
             self.renamed.add(wire_id)
             self.server += 1
 
-    def add(self, key: str, wire_id: str) -> None:
-        """Give an id."""
-        self.by_key.add(key, wire_id)
-        if wire_id != key:
-            self.renamed.add(wire_id)
-
 
 def wire_ids(
     calls: Mapping[str, Call],
@@ -82,9 +76,13 @@ def wire_ids(
     else:
         ids = WireIds()
     ids.reserve(server_calls[key].part.id or "" for key in newest(server_calls, ids.server))
+    given, renamed = ids.by_key.lookup, ids.renamed
     for key in newest(calls, len(ids)):
         sent = told[key].wire_id if key in told else None
-        ids.add(key, sent or give(key, calls[key].part.id, ids))
+        given[key] = wire_id = sent or give(key, calls[key].part.id, ids)
+        if wire_id != key:
+            renamed.add(wire_id)
+    ids.by_key.settle()
     return ids
 
 

@@ -79,9 +79,7 @@ def test_a_shared_list_is_a_list_whoever_goes_on_from_it(steps: Sequence[tuple[i
         base, items = shared[which % len(shared)]
         upto = min(count, len(items))
         new, expected = base.beginning(upto), items[:upto] + more
-        new.extend(more[:2])
-        for item in more[2:]:
-            new.append(item)
+        new.own.extend(more)
         shared.append((new, expected))
     for found, items in shared:
         assert found.listed() == items
@@ -106,8 +104,9 @@ def test_a_shared_dict_holds_what_its_holder_knows(steps: Sequence[tuple[int, li
         for key in keys:
             if key not in expected:
                 expected[key] = len(shared)
-                new.add(key, len(shared))
-                assert new.lookup == expected
+                new.lookup[key] = len(shared)
+        new.settle()
+        assert new.lookup == expected
         shared.append((new, expected))
     for found, items in shared:
         assert found.made() == items

@@ -293,6 +293,30 @@ def test_nothing_of_a_payload_is_lost_in_reading(payload: dict[str, Any]) -> Non
             assert text in STRUCTURE or text in whole
 
 
+@law(anthropic_requests(), examples=150)
+def test_a_caller_may_go_on_changing_what_was_read(payload: dict[str, Any]) -> None:
+    given = copy.deepcopy(payload)
+    try:
+        reading = normalizer.read(given, format="anthropic")
+    except normalizer.UnreadableInput as error:
+        if error.reason != "no_messages":
+            raise
+        return
+    of_text = normalizer.read(json.dumps(payload), format="anthropic")
+    assert given == payload
+    _overwrite(given)
+    for name in ("facts", "findings", "leftovers", "fragments", "settings"):
+        assert getattr(reading, name) == getattr(of_text, name), name
+
+
+def _overwrite(value: Any) -> None:
+    """Change everything in a value that can be changed."""
+    if isinstance(value, (dict, list)):
+        for item in value.values() if isinstance(value, dict) else value:
+            _overwrite(item)
+        value.clear()
+
+
 def _collect(value: Any, kept: set[str]) -> None:
     """All strings of a value, also of the JSON texts in it."""
     for text in strings(value):

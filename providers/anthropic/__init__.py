@@ -11,4 +11,5 @@ PROVIDER = Provider(
     project=project.project,
     rules=rules.RULES,
     yielding=wire.YIELDING,
+    borrow=read.borrow,
 )

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from normalizer import cleaning
+from normalizer.cleaning import sound
 from normalizer.frozen import maker
 from normalizer.parts import (
     Json,
@@ -71,16 +72,17 @@ def call(block: dict[str, Any], name: str) -> ToolCall:
     given, wire_id = block.get("input"), block.get("id")
     if type(given) is dict:
         if type(wire_id) is str and len(block) == 4 and list(block) == CALL_KEYS:
+            copied = {}
             for key, value in given.items():
-                if "\0" in key:
-                    raise cleaning.Unclean
                 kind = type(value)
+                if type(key) is not str:
+                    raise cleaning.Unclean
                 if kind is str:
-                    if "\0" in value:
-                        raise cleaning.Unclean
-                elif kind is dict or kind is list:
-                    cleaning.look(value)
-            return make_call(wire_id, name, Json(None, given))
+                    copied[sound(key)] = sound(value)
+                    continue
+                cleaning.look(value)
+                copied[sound(key)] = cleaning.own(value) if kind is dict or kind is list else value
+            return make_call(wire_id, name, Json(None, copied))
         arguments = Json(None, given)
     else:
         arguments = Json(given) if type(given) is str else Json("{}") if given is None else Json.of(given)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from normalizer import cleaning
+from normalizer.cleaning import sound
 from normalizer.facts import OutcomeAttested
 from normalizer.notices import MARK, read_back
 from normalizer.parts import Json, Opaque, Text, Tool
@@ -18,6 +19,8 @@ from normalizer.reading import Reading
 from normalizer.recording import Recorder
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from normalizer.parts import Part
     from normalizer.provider import Origin
 
@@ -27,6 +30,7 @@ NONE: Final = Json("null")
 _RESULT_KEYS: Final = (["type", "tool_use_id", "content"], ["type", "tool_use_id", "content", "is_error"])
 # blocks that only other APIs and programs have
 _OTHERS: Final = frozenset({"image_url", "input_audio", "tool-call", "tool-result", "function_call"})
+_SURE: Final = 75
 _HISTORY: Final = frozenset({"messages", "system", "tools"})
 _ROLES: Final = frozenset({"user", "assistant", "system"})
 # what other formats call the role of a message that holds a tool's result
@@ -60,15 +64,33 @@ def _sniff_messages(messages: list[Any]) -> int:
         if isinstance(content, str) or content == []:
             score = max(score, 20)
         for block in content if isinstance(content, list) else ():
-            kind = wire.word(block, "type")
-            if kind in _OTHERS or (isinstance(block, dict) and block.get("type") is None):
+            kind = block.get("type") if type(block) is dict else ""
+            if score == _SURE and type(kind) is str and kind in KNOWN:
+                continue
+            if kind is None or (isinstance(kind, str) and kind in _OTHERS):
                 return 0
-            score = max(score, 20 if kind == "text" else 75 if kind in KNOWN else 10)
+            score = max(
+                score, 20 if kind == "text" else _SURE if isinstance(kind, str) and kind in KNOWN else 10
+            )
     return score
 
 
 def read(value: Any, origin: Origin) -> Reading:
     """Facts of a request, of a list of messages, or of one response. The value belongs to the reader from then on."""
+    return _read(value, origin, lambda taken_over: taken_over)
+
+
+def borrow(value: Any, origin: Origin) -> Reading:
+    """Facts of a request that stays the caller's: what is kept is copied. Raises Unclean for the unusual."""
+    messages = value.get("messages")
+    if not isinstance(messages, list):
+        raise cleaning.Unclean
+    rest = cleaning.own({key: item for key, item in value.items() if key != "messages"})
+    return _read({key: messages if key == "messages" else rest[key] for key in value}, origin, cleaning.own)
+
+
+def _read(value: Any, origin: Origin, own: Callable[[Any], Any]) -> Reading:
+    """`own` makes a message the reader's."""
     recorder = Recorder("import", provider=wire.PROVIDER, api=wire.API)
     whole = isinstance(value, dict)
     if not whole:
@@ -94,7 +116,7 @@ def read(value: Any, origin: Origin) -> Reading:
     newest = next((n for n in range(last, -1, -1) if _role(messages[n]) == "assistant"), last)
     for number, message in enumerate(messages):
         if number == newest or not _usual(recorder, number, message):
-            _message(recorder, number, message, origin if number == newest else {})
+            _message(recorder, number, own(message), origin if number == newest else {})
     waiting = _pauses(messages, origin)
     return Reading(
         format=wire.API,
@@ -137,14 +159,16 @@ def _usual(recorder: Recorder, number: int, message: Any) -> bool:
             kind = block.get("type")
             if kind == "text" and len(block) == 2:
                 text = block.get("text")
-                if type(text) is not str or "\0" in text or list(block) != TEXT_KEYS:
+                if type(text) is not str or list(block) != TEXT_KEYS:
                     return False
-                parts.append(make_text(text))
+                parts.append(make_text(sound(text)))
             elif kind == "tool_use" and len(block) == 4 and list(block) == CALL_KEYS:
-                made = call(block, block["name"]) if type(block["name"]) is str else None
-                if made is None or not made.id or "\0" in made.id or "\0" in made.name:
+                plain = type(block["name"]) is str and type(block["input"]) is dict
+                made = call(block, block["name"]) if plain else None
+                if made is None or not made.id:
                     return False
-                wire_ids.append(made.id)
+                sound(made.name)
+                wire_ids.append(sound(made.id))
                 parts.append(made)
             else:
                 return False
@@ -165,10 +189,8 @@ def _usual(recorder: Recorder, number: int, message: Any) -> bool:
         return False
     place = f"/messages/{number}/content/"
     for at, block in enumerate(content):
-        text = block["content"]
-        if "\0" in text or "\0" in block["tool_use_id"]:
-            raise cleaning.Unclean
-        recorder.usual_result(f"{place}{at}", block["tool_use_id"], text, number)
+        text, wire_id = block["content"], block["tool_use_id"]
+        recorder.usual_result(f"{place}{at}", sound(wire_id), sound(text), number)
     return True
 
 

@@ -131,13 +131,14 @@ def _owners(entries: tuple[Entry, ...], before: _Owners | None) -> _Owners:
         found = _Owners(before.first.continued(), before.upto)
     else:
         found = _Owners()
-    first = found.first
+    first = found.first.lookup
     for entry in entries[found.upto :]:
         for number, part in enumerate(entry.parts if entry.kind == "reply" else ()):
             raw = part.raw.value if part.raw is not None else None
             item_id = raw.get("id") if isinstance(raw, dict) else None
-            if isinstance(item_id, str) and item_id not in first.lookup:
-                first.add(item_id, (entry.fact.fact_id, number))
+            if isinstance(item_id, str) and item_id not in first:
+                first[item_id] = (entry.fact.fact_id, number)
+    found.first.settle()
     found.upto, found.last = len(entries), entries[-1] if entries else None
     return found
 
