@@ -12,21 +12,18 @@ from itertools import chain
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final
 
-from normalizer.facts import Rewound, Summarised
+from normalizer.cuts import visible
+from normalizer.folded_calls import FoldedCalls
 from normalizer.frozen import maker
-from normalizer.identity import next_key
 from normalizer.kept import Kept, turn_of
-from normalizer.outcomes import NOT_RECORDED, Outcome, conflicts, decide
 from normalizer.pausing import collector_paused
 from normalizer.reading import Finding
-from normalizer.transcript import Call, Entry, ServerCall, Transcript
+from normalizer.transcript import Entry, Transcript
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from normalizer.facts import CallFact, Fact, RequestSent
-    from normalizer.parts import ServerToolCall, ServerToolResult, ToolCall
-    from normalizer.reading import FindingKind
+    from normalizer.facts import Fact, RequestSent, Rewound, Summarised
 
 Order = tuple[int, int, int]
 """Where an entry stands: behind which `seq`, before (0) or as (1) the answer to it, and its own `seq`."""
@@ -35,12 +32,7 @@ EVERYTHING: Final = "*"
 """In the log of what was touched: the entries were rearranged."""
 
 _entry = maker(Entry)
-_call = maker(Call)
 _by_seq = attrgetter("seq")
-_FINAL: Final = frozenset({"completed", "terminated", "attested"})
-_SERVER_OK: Final = Outcome("completed", "completed", is_error=False)
-_SERVER_FAILED: Final = Outcome("completed", "completed", is_error=True)
-_SERVER_WAITS: Final = Outcome("pending", "waiting")
 
 
 class _OutOfOrder(Exception):
@@ -68,11 +60,9 @@ class _Folding:
         self.turns = dict(onto.turns)
         self.base = onto.entries
         self.entries: list[Entry] = []
-        self.calls = dict(onto.calls)
-        self.server_calls = dict(onto.server_calls)
+        self.calls = FoldedCalls(kept, onto)
         self.requests = list(onto.requests)
         self.heads = list(onto.heads)
-        self.fresh: dict[str, list[CallFact]] = {}
         self.dirty_turns: dict[str, None] = {}
 
     def run(self, facts: Sequence[Fact]) -> Transcript:
@@ -81,7 +71,7 @@ class _Folding:
         before = len(stored)
         new = self._new(facts)
         get = _HANDLERS.get
-        fresh = self.fresh
+        fresh = self.calls.fresh
         try:
             for fact in new:
                 handler = get(fact.kind)
@@ -104,8 +94,10 @@ class _Folding:
             self.entries = visible(self.entries, kept.cut)
             self.heads = [entry for entry in self.entries if entry.kind in ("instructions", "tools")]
         self._settle_turns()
-        self._settle_calls()
-        self._settle_server_calls()
+        self.calls.settle(self.turns)
+        if kept.open_server:
+            entries = chain(reversed(self.entries), reversed(self.base))
+            self.calls.settle_servers(next((e.fact for e in entries if e.kind == "reply"), None), self.turns)
         kept.touched_to = len(kept.touched)
         return self._transcript()
 
@@ -179,95 +171,11 @@ class _Folding:
             self.kept.unanswered.add(fact.answers)
         if fact.kind == "reply_cut" and fact.refused and fact.answers:
             self.kept.refused[fact.answers] = fact.error
-        keys = tuple(
-            [self._part(fact, n, part) for n, part in enumerate(fact.parts) if part.kind in _WITH_KEY]
-        )
+        add = self.calls.add
+        keys = tuple([add(fact, n, part) for n, part in enumerate(fact.parts) if part.kind in _WITH_KEY])
         if keys and fact.turn_id:
             self.kept.undecided.setdefault(fact.turn_id, ())
         self._append(_entry(kind="reply", fact=fact, parts=fact.parts, calls=keys))
-
-    def _part(self, fact: Any, number: int, part: Any) -> str | None:
-        kind = part.kind
-        if kind == "tool_call":
-            return self._new_call(fact, number, part)
-        if kind == "server_tool_call":
-            return self._new_server_call(fact, number, part)
-        return self._server_result(fact, part)
-
-    def _key(self, wire_id: str | None, fact: Any, number: int) -> str:
-        if not wire_id:
-            return f"{fact.fact_id}:{number}"
-        return next_key(wire_id, lambda key: key in self.calls or key in self.server_calls, self.kept.repeats)
-
-    def _new_call(self, fact: Any, number: int, part: ToolCall) -> str | None:
-        key = part.id
-        if not key or key in self.calls or key in self.server_calls:
-            if key and (twin := self._same_call(fact, part)):
-                self._note("duplicate_call", f"call {twin!r} stands twice in one reply", fact, twin)
-                return None
-            key = self._key(part.id, fact, number)
-            if part.id:
-                self._note(
-                    "duplicate_id",
-                    f"the id {part.id!r} is used by more than one call; this one is {key!r}",
-                    fact,
-                    key,
-                )
-        self.calls[key] = _call(key, part, fact.fact_id, fact.turn_id, (), NOT_RECORDED)
-        if key not in self.fresh:
-            self.fresh[key] = []
-        return key
-
-    def _note(self, kind: FindingKind, message: str, fact: Any, call_id: str | None) -> None:
-        self.kept.notes.append(Finding(kind, message, call_id=call_id, facts=(fact.fact_id,)))
-
-    def _same_call(self, fact: Any, part: ToolCall) -> str | None:
-        """The call of the same reply with the same id, name and arguments."""
-        for key in (
-            part.id,
-            *(f"{part.id}#{n}" for n in range(2, self.kept.repeats.get(part.id or "", 1) + 1)),
-        ):
-            call = self.calls.get(key or "")
-            if call is None or call.reply != fact.fact_id:
-                continue
-            if call.part.name == part.name and call.part.arguments == part.arguments:
-                return key
-        return None
-
-    def _new_server_call(self, fact: Any, number: int, part: ServerToolCall) -> str:
-        key = part.id
-        if not key or key in self.server_calls or key in self.calls:
-            key = self._key(part.id, fact, number)
-            if part.id:
-                self._note(
-                    "duplicate_id",
-                    f"the id {part.id!r} is used by more than one call; this one is {key!r}",
-                    fact,
-                    key,
-                )
-        self.server_calls[key] = ServerCall(key, part, fact.fact_id, NOT_RECORDED)
-        if not _void(fact):
-            self.kept.open_server[part.id or key] = key
-        return key
-
-    def _server_result(self, fact: Any, part: ServerToolResult) -> str | None:
-        if _void(fact):
-            return None  # a refused reply is no history: what it brought answers nothing
-        key = self.kept.open_server.pop(part.call_id or "", None)
-        if key is None:
-            self._note(
-                "orphan_result",
-                f"a server tool's result names {part.call_id!r}, which no open call has",
-                fact,
-                part.call_id,
-            )
-            return None
-        call = self.server_calls[key]
-        self.server_calls[key] = ServerCall(
-            key, call.part, call.reply, _SERVER_FAILED if part.is_error else _SERVER_OK, part, fact.fact_id
-        )
-        self.kept.touched.append(key)
-        return key
 
     def said(self, fact: Any) -> None:
         self._append(_entry(kind="user", fact=fact, parts=fact.parts, calls=()))
@@ -327,7 +235,7 @@ class _Folding:
 
     def news(self, fact: Any) -> None:
         """An attested outcome; one that stood as late news is an entry as well."""
-        self.fresh.setdefault(fact.call_id, []).append(fact)
+        self.calls.fresh.setdefault(fact.call_id, []).append(fact)
         if fact.late:
             self._append(_entry(kind="news", fact=fact, parts=(), calls=()))
 
@@ -335,65 +243,12 @@ class _Folding:
         for turn_id in self.dirty_turns:
             self.turns[turn_id] = turn_of(turn_id, self.kept.turn_facts[turn_id])
             for key in self.kept.undecided.get(turn_id, ()):
-                self.fresh.setdefault(key, [])
-
-    def _settle_calls(self) -> None:
-        """Give every call that something was said about its facts and outcome."""
-        kept, calls, turns = self.kept, self.calls, self.turns
-        for key, new in self.fresh.items():
-            call = calls.get(key)
-            if call is None:
-                kept.waiting[key] = tuple(sorted((*kept.waiting.get(key, ()), *new), key=_by_seq))
-                continue
-            facts = (
-                (*call.facts, *kept.waiting.pop(key, ()), *new) if call.facts or kept.waiting else tuple(new)
-            )
-            if len(facts) > 1:
-                facts = tuple(sorted(facts, key=_by_seq))
-            turn = turns.get(call.turn_id) if call.turn_id else None
-            plain = len(facts) == 1 and facts[0].kind == "call_completed"
-            outcome = decide(facts, turn, valid_arguments=plain or _parses(call.part))
-            calls[key] = _call(key, call.part, call.reply, call.turn_id, facts, outcome)
-            kept.touched.append(key)
-            if outcome.kind == "pending":
-                kept.pending[key] = None
-            elif kept.pending:
-                kept.pending.pop(key, None)
-            if not plain:
-                self._keep_watch(key, call.turn_id, outcome)
-            speaks = not plain or (turn is not None and turn.gated)
-            if speaks and (found := conflicts(key, facts, turn)):
-                kept.conflicts[key] = found
-
-    def _keep_watch(self, key: str, turn_id: str | None, outcome: Outcome) -> None:
-        """Remember that the end of its turn may still decide about this call."""
-        if turn_id and outcome.basis not in _FINAL and key not in self.kept.undecided.get(turn_id, ()):
-            self.kept.undecided[turn_id] = (*self.kept.undecided.get(turn_id, ()), key)
-
-    def _settle_server_calls(self) -> None:
-        """A call that the newest reply left paused waits at its server; other open ones are unknown."""
-        if not self.kept.open_server:
-            return
-        last = next(
-            (e.fact for e in chain(reversed(self.entries), reversed(self.base)) if e.kind == "reply"), None
-        )
-        for key in self.kept.open_server.values():
-            call = self.server_calls[key]
-            turn = self.turns.get(getattr(last, "turn_id", None) or "")
-            waits = (
-                last is not None
-                and call.reply == last.fact_id
-                and getattr(last, "stop_reason", None) == "pause_turn"
-                and not (turn and turn.over)
-            )
-            outcome = _SERVER_WAITS if waits else NOT_RECORDED
-            if outcome != call.outcome:
-                self.server_calls[key] = ServerCall(key, call.part, call.reply, outcome)
-                self.kept.touched.append(key)
+                self.calls.fresh.setdefault(key, [])
 
     def _transcript(self) -> Transcript:
         kept = self.kept
-        disputed = [key for key in self.calls if key in kept.conflicts] if kept.conflicts else []
+        calls = self.calls.calls
+        disputed = [key for key in calls if key in kept.conflicts] if kept.conflicts else []
         found = tuple(conflict for key in disputed for conflict in kept.conflicts[key])
         findings = (
             *sorted(kept.notes, key=lambda n: (_seq_of(kept, n), n.message)),
@@ -413,8 +268,8 @@ class _Folding:
             entries=(*self.base, *self.entries) if self.base else tuple(self.entries),
             heads=tuple(self.heads),
             pending=tuple(kept.pending),
-            calls=self.calls,
-            server_calls=self.server_calls,
+            calls=calls,
+            server_calls=self.calls.server_calls,
             conflicts=found,
             findings=findings,
             requests=tuple(self.requests),
@@ -428,44 +283,6 @@ class _Folding:
 
 def _seq_of(kept: Kept, note: Finding) -> int:
     return kept.facts[kept.index[note.facts[0]]].seq
-
-
-def _void(fact: Any) -> bool:
-    """Whether a reply ended in a refusal, so that nothing in it counts."""
-    return getattr(fact, "stop_reason", None) == "refusal"
-
-
-def _parses(part: ToolCall) -> bool:
-    """Whether the arguments are JSON; an empty text means none, which is fine."""
-    arguments = part.arguments
-    return arguments.valid or not arguments.text.strip()
-
-
-def visible(entries: Sequence[Entry], cuts: Sequence[Summarised | Rewound]) -> list[Entry]:
-    """What summaries and rewinds leave of a history.
-
-    A rewind takes away what stands behind its border and before it, summaries too; each summary that is left
-    stands for everything up to its border. Instructions and tools are no history: a rewind leaves them, and of those
-    before a summary the newest stay.
-    """
-    rewinds = [(cut.to, cut.seq) for cut in cuts if isinstance(cut, Rewound)]
-
-    def stays(seq: int) -> bool:
-        return not any(to < seq < at for to, at in rewinds)
-
-    left = [e for e in entries if e.kind in ("instructions", "tools") or stays(e.fact.seq)]
-    for cut in sorted((c for c in cuts if isinstance(c, Summarised) and stays(c.seq)), key=_by_seq):
-        border = cut.through
-        top = {e.kind: e for e in left if e.kind in ("instructions", "tools") and e.fact.seq <= border}
-        summary = _entry(kind="summary", fact=cut, parts=cut.parts, calls=())
-        left = [*top.values(), summary, *(e for e in left if _reach(e) > border)]
-    return left
-
-
-def _reach(entry: Entry) -> int:
-    """The `seq` up to which an entry speaks."""
-    reach: int = entry.fact.through if entry.kind == "summary" else entry.fact.seq
-    return reach
 
 
 _REPLIES: Final = frozenset({"model_replied", "reply_cut"})
