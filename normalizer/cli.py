@@ -7,14 +7,13 @@ written, 3 unreadable input, 70 a bug of this program. Of several files the high
 from __future__ import annotations
 
 import sys
-from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 import normalizer
-from normalizer import fact_files, journal_command, outlets, registry, reporting
+from normalizer import fact_files, journal_command, outlets, registry, reporting, rule_command
 from normalizer.debug_log import DebugLog
 from normalizer.facts import dump
 from normalizer.files import OutputRefused, refuse_to_overwrite
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from normalizer.reading import Finding, Reading
-    from normalizer.rules import Rule, Violation
+    from normalizer.rules import Violation
     from normalizer.transcript import Transcript
 
 app = typer.Typer(
@@ -283,16 +282,7 @@ def rules(
 ) -> None:
     """List the rules that an API demands of a history."""
     _known(api, "API", registry.targets())
-    books = _rulebooks(api)
-    if as_json:
-        outlets.emit(
-            json_text([_rule_dict(name, rule) for name, book in books for rule in book]).encode() + b"\n"
-        )
-        return
-    for name, book in books:
-        outlets.say(f"{name}: {len(book)} rules; `normalizer explain RULE` says more about one")
-        for rule in book:
-            outlets.say(f"  {rule.id:<14} {rule.severity:<10} {rule.statement}")
+    rule_command.tell_all(registry.targets() if api is None else (api,), as_json=as_json)
 
 
 @app.command()
@@ -303,23 +293,9 @@ def explain(
     as_json: AsJson = False,
 ) -> None:
     """Explain one rule: what it demands, why, its source and the API's error."""
-    books = _rulebooks(None)
-    found = [
-        (api, one)
-        for api, book in books
-        for one in book
-        if rule.lower() in (one.id.lower(), one.name.lower())
-    ]
-    if not found:
-        known = [word for _, book in books for one in book for word in (one.id, one.name)]
-        near = get_close_matches(rule, known, n=3, cutoff=0.5)
-        hint = f"did you mean {', '.join(near)}?" if near else "`normalizer rules` lists them"
+    hint = rule_command.tell(rule, as_json=as_json)
+    if hint is not None:
         raise typer.BadParameter(f"there is no rule {rule!r}; {hint}", param_hint="RULE")
-    for api, one in found:
-        if as_json:
-            outlets.emit(json_text(_rule_dict(api, one)).encode() + b"\n")
-        else:
-            _print_rule(api, one)
 
 
 # ---------------------------------------------------------------- what the commands share
@@ -389,37 +365,6 @@ def _print_check(
         outlets.say(f"{name}: {line}")
     if findings or violations:
         outlets.say(f"`normalizer repair {name}` writes a request that is put right")
-
-
-def _rulebooks(api: str | None) -> list[tuple[str, tuple[Rule, ...]]]:
-    return [(name, registry.provider(name).rules) for name in ([api] if api else registry.targets())]
-
-
-def _rule_dict(api: str, rule: Rule) -> dict[str, Any]:
-    return {
-        "api": api,
-        "id": rule.id,
-        "name": rule.name,
-        "severity": rule.severity,
-        "statement": rule.statement,
-        "explanation": rule.explanation,
-        "source": rule.source,
-        "error": rule.error,
-        "static": rule.static,
-        "applies": rule.applies,
-    }
-
-
-def _print_rule(api: str, rule: Rule) -> None:
-    outlets.say(f"{rule.id} ({rule.name}), {api}, {rule.severity}")
-    outlets.say(rule.statement)
-    for line in rule.explanation.splitlines():
-        outlets.say(line)
-    if rule.applies:
-        outlets.say(f"Applies: {rule.applies}")
-    outlets.say(f"Source: {rule.source}")
-    if rule.error:
-        outlets.say(f"The API says: {rule.error}")
 
 
 def main() -> None:
