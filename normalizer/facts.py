@@ -241,7 +241,7 @@ class RequestSent(Observation):
     """A projection of the facts up to `through` (a `seq`) went out. From here on its items are frozen.
 
     The chain is target, profile, model and account. `base` is the chain's request before this one; `told`, `news`
-    and `choices` hold only what is new since then.
+    and `choices` hold only what is new since then. `options` is what else was asked for and is not the default.
     """
 
     kind: Literal["request_sent"] = "request_sent"

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from normalizer.chains import state
 from normalizer.facts import Choice, Digest, Told
+from normalizer.parts import Json
 from normalizer.projection import Adjustment, Sending
 
 if TYPE_CHECKING:
@@ -100,6 +101,7 @@ def sending(
         told=tuple(told),
         news=tuple(news),
         choices=tuple(choices),
+        options=Json.of(chosen) if (chosen := options.chosen()) else None,
     )
 
 

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from normalizer.facts import Choice, Digest, News, Told
+    from normalizer.parts import Json
     from normalizer.transcript import Call
     from normalizer.wire_ids import WireIds
 
@@ -85,6 +86,17 @@ class Options:
     account: str | None = None
     container_expired: bool = False
 
+    def chosen(self) -> dict[str, Any]:
+        """What was asked for beside the chain (model, profile, account); of own notices only that there are any."""
+        asked = {
+            name: getattr(self, name) for name in _CHOICES if getattr(self, name) != getattr(_DEFAULTS, name)
+        }
+        return asked | ({"notices": True} if self.notices is not None else {})
+
+
+_CHOICES: Final = ("open_calls", "server_tools", "stored", "bridges", "container_expired")
+_DEFAULTS: Final = Options()
+
 
 @dataclass(frozen=True, slots=True)
 class Sending:
@@ -100,6 +112,7 @@ class Sending:
     told: tuple[Told, ...]
     news: tuple[News, ...]
     choices: tuple[Choice, ...]
+    options: Json | None = None
 
 
 @dataclass(frozen=True, eq=False)

@@ -27,6 +27,7 @@ def request_sent(
         profile=sending.profile,
         model=sending.model,
         account=sending.account,
+        options=sending.options,
         base=sending.base,
         told=sending.told,
         news=sending.news,

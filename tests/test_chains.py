@@ -77,6 +77,19 @@ def asked() -> Talk:
     return talk
 
 
+def test_what_was_asked_of_a_projection_is_on_record() -> None:
+    talk = asked()
+    _, sent = talk.send(open_calls="unknown", bridges=True, notices=lambda _call: "Nobody knows.")
+    assert sent.options is not None
+    assert sent.options.value == {"open_calls": "unknown", "bridges": True, "notices": True}
+    (loaded,) = f.load_lines(f.dump(sent) + b"\n")
+    assert loaded == sent
+    plain = Talk()
+    plain.user("Hello.")
+    _, sent = plain.send(open_calls="refuse")
+    assert sent.options is None
+
+
 def test_a_result_takes_its_place_where_its_notice_was_never_sent() -> None:
     talk = asked()
     talk.add(f.ContactLost, call_id="toolu_1")
