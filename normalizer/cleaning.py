@@ -17,11 +17,11 @@ from pydantic_core import from_json
 from normalizer.errors import UnreadableInput
 from normalizer.reading import Finding, Leftover
 from normalizer.rules import pointer
+from normalizer.text import readable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-_BAD: Final = re.compile("[\ud800-\udfff\x00]")
 _BAD_ESCAPES: Final = re.compile(rb"\\u(?:0000|[dD][89a-fA-F])")
 # in the bytes of marshal; the worst that a chance hit can do is a slower way
 _SURROGATES: Final = re.compile(rb"\xed[\xa0-\xbf]")
@@ -140,16 +140,17 @@ def _walk(value: Any, path: tuple[str | int, ...], result: Cleaned) -> Any:
 
 
 def _text(text: str, path: tuple[str | int, ...], result: Cleaned) -> str:
-    if _BAD.search(text) is None:
+    read = readable(text)
+    if read == text:
         return text
-    place = pointer(*(_BAD.sub("\ufffd", step) if isinstance(step, str) else step for step in path))
+    place = pointer(*(readable(step) if isinstance(step, str) else step for step in path))
     result.findings.append(
         Finding("bad_unicode", "half a surrogate pair or NUL; it is read as U+FFFD", pointer=place, facts=())
     )
     result.leftovers.append(
         Leftover("the text as it was, with bad characters", json.dumps(text), pointer=place)
     )
-    return _BAD.sub("\ufffd", text)
+    return read
 
 
 def _plain(value: Any, depth: int) -> Any:

@@ -13,6 +13,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
+from normalizer.text import readable
 from normalizer.transcript import words
 
 if TYPE_CHECKING:
@@ -89,7 +90,7 @@ def body(call: Call, kind: str, replaced: Notices | None = None) -> str:
         if fact.kind == "outcome_attested" and fact.notice is not None and fact.outcome == kind:
             return fact.notice
     if replaced is not None and (own := replaced(call)) is not None:
-        return own
+        return readable(own)
     basis = call.outcome.basis
     if call.outcome.kind == "pending" and kind == "unknown":
         basis = "not_recorded" if basis == "waiting" else "no_end_recorded"

@@ -364,6 +364,8 @@ def repair(
             else check(reading.request, target, profile=options.get("profile"), context=context)
         )
     if bad := rejects(after):
+        if options["stored"] is True and reading.stored is not True:
+            _say_at_odds(target, bad[0])
         _give_up(target, bad, before)
     return Repair(
         format=reading.format,
@@ -378,6 +380,15 @@ def repair(
         ready=projection.ready,
         violations_before=before,
         violations_after=after,
+    )
+
+
+def _say_at_odds(target: str, found: Violation) -> NoReturn:
+    """The host says that the provider holds half of the history, and the input names no such half."""
+    raise CannotProject(
+        f"{target} would refuse the request: {found.message} (rule {found.rule}, at {found.pointer or '/'});"
+        " stored=True says that the provider holds earlier items, and the input does not: leave stored=True out",
+        reason="unmendable",
     )
 
 

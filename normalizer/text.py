@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from normalizer.redaction import redact
 
+_UNREADABLE: Final = re.compile("[\ud800-\udfff\x00]")
 _SURROGATES: Final = re.compile("[\ud800-\udfff]")
 # C0 and C1 controls, and the marks that reorder or hide text in a terminal.
 _CONTROLS: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]")
@@ -17,6 +18,11 @@ _SPACE: Final = re.compile(r"\s+")
 def escaped(text: str) -> str:
     """The text as valid Unicode: half a surrogate pair becomes its escape, six visible characters."""
     return text if text.isascii() else _SURROGATES.sub(_escape, text)
+
+
+def readable(text: str) -> str:
+    """The text as every API takes it: half a surrogate pair and NUL become U+FFFD."""
+    return _UNREADABLE.sub("\ufffd", text)
 
 
 def visible(text: str) -> str:

@@ -246,3 +246,119 @@ def test_the_file_id_of_another_provider_is_not_sent_as_our_own() -> None:
     repaired = mended([{"role": "user", "content": [{"type": "text", "text": "x"}, file]}])
     assert repaired.request["messages"][0]["content"] == [{"type": "text", "text": "x"}]
     assert [json.loads(content or "") for content in said(repaired, "media_moved")] == [file]
+
+
+def toolset_call(toolset: Any) -> dict[str, Any]:
+    return {**CALL, "toolset_name": toolset}
+
+
+TAB = {"tab_id": "t1", "title": "T", "url": "https://x", "active": True}
+STATE: dict[str, Any] = {"type": "browser_state", "tabs": [TAB]}
+BROWSER = {"type": "browser_toolset_20260801"}
+
+
+def results_of(call: Any, result: Any, tools: Any = ()) -> list[Any]:
+    given = [USER, {"role": "assistant", "content": [call]}, {"role": "user", "content": [result]}]
+    repaired = mended({"model": "claude-opus-4-8", "messages": given, "tools": [*tools]})
+    request = repaired.request
+    assert repair(request, to="anthropic").request == request
+    return [request["messages"][1]["content"][0], *request["messages"][2]["content"]]
+
+
+def answered(content: Any, **more: Any) -> dict[str, Any]:
+    return {"type": "tool_result", "tool_use_id": "toolu_1", "content": content, **more}
+
+
+def test_the_state_of_a_browser_stands_in_a_browsers_result() -> None:
+    call, result = toolset_call("browser"), answered([STATE], toolset_name="browser")
+    assert results_of(call, result, [BROWSER]) == [call, result]
+
+
+@pytest.mark.parametrize(
+    "state",
+    [
+        {"type": "browser_state", "tabs": [{"tab_id": "t1"}]},
+        {"type": "browser_state", "tabs": [{**TAB, "active": 1}]},
+        {"type": "browser_state", "tabs": [5]},
+        {"type": "browser_state", "tabs": 5},
+        {"type": "browser_state", "tabs": [TAB], "state_changes": []},
+    ],
+)
+def test_a_state_that_is_none_is_left_out(state: Any) -> None:
+    call, result = toolset_call("browser"), answered([state], toolset_name="browser")
+    assert results_of(call, result, [BROWSER]) == [call, answered("", toolset_name="browser")]
+
+
+def test_another_toolset_and_a_tool_without_one_show_no_browser() -> None:
+    other = toolset_call("computer")
+    given = answered([STATE], toolset_name="computer")
+    assert results_of(other, given) == [other, answered("", toolset_name="computer")]
+    assert results_of(CALL, answered([STATE])) == [CALL, answered("")]
+
+
+@pytest.mark.parametrize("odd", [True, 5, {}, [], ""])
+def test_a_toolset_that_is_no_name_is_left_out_of_call_and_result(odd: Any) -> None:
+    assert results_of(toolset_call(odd), answered("ok", toolset_name=odd)) == [CALL, answered("ok")]
+    assert results_of(toolset_call(odd), answered("ok")) == [CALL, answered("ok")]
+
+
+def test_a_plain_result_is_sent_under_its_calls_toolset() -> None:
+    call = toolset_call("browser")
+    assert results_of(call, answered("ok")) == [call, answered("ok", toolset_name="browser")]
+
+
+@pytest.mark.parametrize("odd", [["x"], {"a": 1}, 7])
+def test_a_text_in_a_result_that_is_no_text_is_sent_as_its_json(odd: Any) -> None:
+    block = {"type": "text", "text": odd}
+    _, sent = results_of(CALL, answered([block]))
+    assert json.loads(sent["content"][0]["text"]) == block
+    _, sent, *_ = results_of(CALL, answered([block, {"type": "text", "text": "no"}], is_error=True))
+    assert [json.loads(sent["content"][0]["text"]), sent["content"][1]["text"]] == [block, "no"]
+
+
+@pytest.mark.parametrize(
+    "block",
+    [
+        {"type": "image", "source": -1},
+        {"type": "document", "source": {"type": "content", "content": [{"type": "text", "text": ["x"]}]}},
+        {"type": "document", "source": {"type": "url"}},
+        {"type": "document", "source": {"type": "odd"}},
+        {"type": "search_result", "source": "s", "title": "t", "content": [{"type": "text", "text": ["x"]}]},
+        {"type": "search_result", "source": "s", "title": "t", "content": [{"type": "image", "text": "x"}]},
+    ],
+)
+@pytest.mark.parametrize("failed", [False, True])
+def test_a_broken_picture_or_document_is_left_out_and_told(block: Any, failed: bool) -> None:
+    result = answered([{"type": "text", "text": "no"}, block], is_error=failed)
+    given = [USER, {"role": "assistant", "content": [CALL]}, {"role": "user", "content": [result]}]
+    repaired = mended({"model": "claude-opus-4-8", "messages": given})
+    assert [json.loads(content or "") for content in said(repaired, "media_moved")] == [block]
+    assert repaired.request["messages"][2]["content"] == [
+        answered([{"type": "text", "text": "no"}], is_error=failed)
+    ]
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        {"type": "content", "content": "words"},
+        {"type": "content", "content": [{"type": "text", "text": "words"}]},
+        {"type": "url", "url": "https://x"},
+        {"type": "file", "file_id": "file_1"},
+    ],
+)
+def test_a_whole_document_stays(source: Any) -> None:
+    result = answered([{"type": "document", "source": source}])
+    assert results_of(CALL, result) == [CALL, result]
+
+
+@pytest.mark.parametrize("words", ["half \ud800", "nul \0"])
+@pytest.mark.parametrize("target", ["anthropic", "openai_chat", "openai_responses"])
+def test_the_hosts_own_words_are_made_readable(words: str, target: str) -> None:
+    given = [USER, {"role": "assistant", "content": [CALL]}]
+    repaired = repair(given, format="anthropic", to=target, notices=lambda _: words)
+    text = json.dumps(repaired.request)
+    assert words[:-1] + "\\ufffd" in text
+    assert "\\ud800" not in text
+    assert "\\u0000" not in text
+    assert repair(repaired.request, format=target, to=target).request == repaired.request

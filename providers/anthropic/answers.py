@@ -69,7 +69,13 @@ def results(renderer: Renderer, out: Out, side: Side, rendered: Rendered[Any], s
         key = call.key
         facts = call.facts
         wire_id = renderer.ids[key]
-        if not chain_told and len(facts) == 1 and _plain(fact := facts[0]):
+        raw = call.part.raw
+        if (
+            not chain_told
+            and len(facts) == 1
+            and _plain(fact := facts[0])
+            and (raw is None or not _toolset(call))
+        ):
             blocks.append({"type": "tool_result", "tool_use_id": wire_id, "content": fact.content})  # type: ignore[union-attr]
             rendered.told.append((key, "completed", None, call.part.name))
             if fact.group is not None:
@@ -159,10 +165,10 @@ def _answer(
     fresh = _note_notice(call, kind, text, rendered)
     out.changed = out.changed or fresh
     rendered.told.append((call.key, kind, text, call.part.name))
-    block = {"type": "tool_result", "tool_use_id": wire_id, "content": text}
+    block: dict[str, Any] = {"type": "tool_result", "tool_use_id": wire_id, "content": text}
     if kind in notices.ERROR_FLAGGED or (kind == "completed" and call.outcome.is_error):
-        block["is_error"] = True  # type: ignore[assignment]
-    _echo_toolset(call, block)
+        block["is_error"] = True
+    block = _echoed(call, block)
     group = next((f.group for f in call.facts if f.kind == "outcome_attested" and f.group is not None), None)
     return block, group
 
@@ -268,10 +274,15 @@ def _trimmed(rendered: Rendered[Any], call: Call, fact: CallFact, raw: dict[str,
 
 
 _TEXT_ONLY: Final = frozenset({"text"})
-_TOOLSET: Final = frozenset({"text", "image", "browser_state"})
+_TOOLSET: Final = frozenset({"text", "image"})
+_BROWSER: Final = "browser"
+_BROWSER_TOOLS: Final = "browser_toolset_"
 
 
+_MOVABLE: Final = frozenset({"image", "document", "search_result", "text"})
+"""What may stand behind the results, as a block of the user's."""
 _UNSOUND: Final = {
+    "image": "ANT-BLK-006",
     "tool_reference": "ANT-RES-008",
     "browser_state": "ANT-RES-010",
     "document": "ANT-BLK-007",
@@ -286,7 +297,9 @@ def _sound(renderer: Renderer, block: dict[str, Any], before: list[dict[str, Any
         return wire.word(block, "tool_name") in renderer.head.offered
     if kind == "browser_state":
         return _consistent(block) and not any(b.get("type") == kind for b in before)
-    return kind not in ("document", "search_result") or words.usable(block)
+    if kind == "text":
+        return isinstance(block.get("text"), str)
+    return kind not in ("image", "document", "search_result") or words.usable(block)
 
 
 def _consistent(state: dict[str, Any]) -> bool:
@@ -299,7 +312,7 @@ def _consistent(state: dict[str, Any]) -> bool:
     if not all(isinstance(tab, dict) for tab in tabs):
         return False
     names = [tab.get("tab_id") for tab in tabs]
-    return len(set(map(str, names))) == len(names) and sum(bool(tab.get("active")) for tab in tabs) == 1
+    return len(set(map(str, names))) == len(names) and sum(tab.get("active") is True for tab in tabs) == 1
 
 
 def _fitting(
@@ -318,27 +331,19 @@ def _fitting(
     programmatic = isinstance(made_by, dict) and made_by.get("type", "direct") != "direct"
     if block.get("is_error") or programmatic:
         allowed, because = _TEXT_ONLY, "ANT-PTC-003" if programmatic else "ANT-RES-002"
-    elif isinstance(raw, dict) and raw.get("toolset_name"):
-        allowed, because = _TOOLSET, "ANT-RES-009"
+    elif toolset := _toolset(call):
+        allowed, because = _TOOLSET | ({"browser_state"} if toolset == _BROWSER else set()), "ANT-RES-009"
     else:
-        allowed, because = wire.RESULT_BLOCKS, "ANT-RES-001"
-        if any(b.get("type") == "search_result" for b in given) and any(
-            b.get("type") != "search_result" for b in given
-        ):
+        allowed, because = _allowed(renderer), "ANT-RES-001"
+        hits = sum(b.get("type") == "search_result" and words.usable(b) for b in given)
+        if 0 < hits < len(given):
             allowed, because = frozenset({"search_result"}), "ANT-RES-007"
     kept: list[dict[str, Any]] = []
     for inner in given:
         kind = wire.word(inner, "type")
         if kind == "text" and not str(inner.get("text") or "").strip():
-            _note(
-                rendered,
-                "dropped_empty",
-                "a blank text in a result is left out",
-                "ANT-RES-004",
-                call,
-                fact,
-                inner,
-            )
+            _note(rendered, "dropped_empty", "a blank text in a result is left out", "ANT-RES-004", call, fact,
+                  inner)  # fmt: skip
         elif (
             kind == "image"
             and (shown := pictures.honest(inner, rendered.adjustments, fact.fact_id)) is not inner
@@ -350,16 +355,16 @@ def _fitting(
                 kept.append(shown)
             else:
                 side.later.append(shown)
-        elif not _sound(renderer, inner, kept):
+        elif kind != "text" and not _sound(renderer, inner, kept):
             _note(rendered, "media_moved", f"a {kind} block that the API cannot take is left out", _UNSOUND[str(kind)],
                   call, fact, inner)  # fmt: skip
-        elif kind in allowed and not (kind == "text" and not isinstance(inner.get("text"), str)):
+        elif kind in allowed and _sound(renderer, inner, kept):
             trimmed = {k: v for k, v in inner.items() if k in keys.BLOCK_KEYS.get(str(kind), inner)}
             if trimmed != inner:
                 _note(rendered, "trimmed", "a block in a result has keys that the API does not know", "ANT-MSG-004",
                       call, fact, inner)  # fmt: skip
             kept.append(inner if trimmed == inner else trimmed)
-        elif kind in ("image", "document", "search_result", "text") and not programmatic:
+        elif kind in _MOVABLE and not programmatic and _sound(renderer, inner, kept):
             side.later.append(inner)
             _note(rendered, "media_moved", f"a {kind} block may not stand in this result: it is sent behind it",
                   because, call, fact, None)  # fmt: skip
@@ -376,6 +381,14 @@ def _fitting(
     return {**block, "content": kept or ""}
 
 
+def _allowed(renderer: Renderer) -> frozenset[str]:
+    """What the result of a tool of no toolset may hold: the state of a browser only where there is one."""
+    browser = any(
+        (wire.word(t, "type") or "").startswith(_BROWSER_TOOLS) for t in renderer.head.tools_at(None)
+    )
+    return wire.RESULT_BLOCKS if browser else wire.RESULT_BLOCKS - {"browser_state"}
+
+
 def _note(
     rendered: Rendered[Any], kind: Any, message: str, because: str, call: Call, fact: CallFact, inner: Any
 ) -> None:
@@ -383,17 +396,15 @@ def _note(
     rendered.adjustments.append(Adjustment(kind, message, because, call.key, (fact.fact_id,), content))
 
 
-def _echo_toolset(call: Call, block: dict[str, Any]) -> None:
-    """A toolset's call is answered under the toolset's name."""
+def _toolset(call: Call) -> str | None:
+    """The toolset that a call names, under which it is answered."""
     raw = call.part.raw.value if call.part.raw is not None else None
-    name = raw.get("toolset_name") if isinstance(raw, dict) else None
-    if name:
-        block["toolset_name"] = name
+    return wire.word(raw, "toolset_name") or None
 
 
 def _echoed(call: Call, block: dict[str, Any]) -> dict[str, Any]:
-    raw = call.part.raw.value if call.part.raw is not None else None
-    name = raw.get("toolset_name") if isinstance(raw, dict) else None
+    """A toolset's call is answered under the toolset's name, and any other call under none."""
+    name = _toolset(call)
     if block.get("toolset_name") == name:
         return block
     rest = {k: v for k, v in block.items() if k != "toolset_name"}

@@ -117,6 +117,13 @@ def _call_block(renderer: Renderer, entry: Entry, key: str, part: ToolCall, out:
         out.changed = True
     if native:
         block = words.replay(own, out, entry)
+        if (toolset := block.get("toolset_name")) is not None and not wire.word(block, "toolset_name"):
+            out.notes.append(
+                Adjustment("trimmed", f"the toolset of call {key!r} is no name", "ANT-PAIR-010", key,
+                           (entry.fact.fact_id,), Json.of(toolset).text)
+            )  # fmt: skip
+            out.changed = True
+            block = {k: v for k, v in block.items() if k != "toolset_name"}
         if block.get("id") == wire_id and block.get("name") == name and type(block.get("input")) is dict:
             return block
         return {**block, "id": wire_id, "name": name, "input": given}

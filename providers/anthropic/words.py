@@ -112,14 +112,38 @@ def usable(block: dict[str, Any]) -> bool:
             and isinstance(block.get("title"), str)
             and isinstance(held, list)
             and bool(held)
-            and all(isinstance(b, dict) and str(b.get("text") or "").strip() for b in held)
+            and all(isinstance(b, dict) and b.get("type") == "text" and _says(b) for b in held)
         )
     if kind != "document":
         return kind == "container_upload" or (kind == "image" and isinstance(source, dict))
-    if not isinstance(source, dict):
+    return isinstance(source, dict) and _whole(source)
+
+
+def _says(block: dict[str, Any]) -> bool:
+    return isinstance(block.get("text"), str) and bool(block["text"].strip())
+
+
+# A document's kinds of source: the key that holds it, and the media type that goes with it.
+_SOURCES: Final[dict[str | None, tuple[str, str | None]]] = {
+    "base64": ("data", "application/pdf"),
+    "text": ("data", "text/plain"),
+    "content": ("content", None),
+    "url": ("url", None),
+    "file": ("file_id", None),
+}
+
+
+def _whole(source: dict[str, Any]) -> bool:
+    """Whether a document's source has what its kind demands."""
+    kind = wire.word(source, "type")
+    if kind not in _SOURCES:
         return False
-    wanted = {"base64": "application/pdf", "text": "text/plain"}.get(str(source.get("type")))
-    return wanted is None or source.get("media_type") == wanted
+    key, media_type = _SOURCES[kind]
+    held = source.get(key)
+    if kind == "content" and isinstance(held, list):
+        return all(isinstance(b, dict) and (b.get("type") == "image" or (b.get("type") == "text" and _says(b)))
+                   for b in held)  # fmt: skip
+    return isinstance(held, str) and (media_type is None or source.get("media_type") == media_type)
 
 
 def block_of(part: Any) -> dict[str, Any]:

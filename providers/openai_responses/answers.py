@@ -142,12 +142,15 @@ def _as_read(raw: Any, item: Item) -> Item:
 
 
 def _with_caller(call: Call, item: Item) -> Item:
-    """The output of a call that a program made names the program."""
+    """The output names the caller that its call names: the program that made it, if one did."""
     raw = call.part.raw.value if call.part.raw is not None else None
     caller = raw.get("caller") if isinstance(raw, dict) else None
-    return (
-        {**item, "caller": caller} if isinstance(caller, dict) and items.kind(item) in _WITH_CALLER else item
-    )
+    if not isinstance(caller, dict):
+        foreign = item.get("caller") is not None
+        return {key: value for key, value in item.items() if key != "caller"} if foreign else item
+    if items.kind(item) not in _WITH_CALLER or item.get("caller") == caller:
+        return item
+    return {**item, "caller": caller}
 
 
 _WITH_CALLER: Final = frozenset(name for name, item in wire.ITEMS.items() if "caller" in item.keys)
@@ -166,6 +169,7 @@ def _recorded(renderer: Renderer, call: Call, fact: Any, found: Answer) -> None:
         name = "id" if form == "local_shell_call" and "call_id" not in item else "call_id"
         if item.get(name) != wire_id and not (form == "tool_search_call" and call.part.id is None):
             item = {**item, name: wire_id}
+        item = _with_caller(call, item)
     else:
         item = _MAKERS[form](call, fact, notes)
         if item is not None:

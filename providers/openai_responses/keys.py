@@ -22,15 +22,17 @@ def replay(item: Item, notes: list[Adjustment], fact_id: str) -> Item:
     kept = {
         key: value
         for key, value in item.items()
-        if key in known.keys | {"type"} and (value is not None or key in known.nullable)
+        if key in known.keys and (value is not None or key in known.nullable)
     }
+    if kept.get("type") is not None and not isinstance(kept["type"], str):
+        kept["type"] = items.kind(item)
     if kept.get("content") and "summary" in kept:
         del kept["content"]  # the open text of a model's reasoning
     if not fits(items.kind(item), kept.get("id")):
         kept.pop("id", None)
-    if len(kept) == len(item):
+    if len(kept) == len(item) and kept.get("type") == item.get("type"):
         return _pieces(item, notes, fact_id)
-    lost = {key: value for key, value in item.items() if key not in kept}
+    lost = {key: value for key, value in item.items() if key not in kept or kept[key] != value}
     if any(value is not None for value in lost.values()):
         notes.append(
             Adjustment("trimmed", f"a {items.kind(item)} item has keys that the API does not take back", _rule(lost),

@@ -78,7 +78,9 @@ def render(renderer: Renderer, step: Step, out: Out) -> None:
     for piece in pieces:
         _unique(renderer, entry, piece, out)
     thinking.units(renderer, entry, pieces, out)
-    if server_calls.inner_calls(renderer, entry, pieces, out):
+    while server_calls.pairs(renderer, entry, pieces, out) or server_calls.inner_calls(
+        renderer, entry, pieces, out
+    ):
         thinking.units(renderer, entry, pieces, out)
     if len(out.told) > 1:
         out.told.sort(key=lambda found: entry.calls.index(found[0].key))

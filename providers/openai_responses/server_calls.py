@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from normalizer.transcript import Entry, ServerCall
 
 CHOICE: Final = "server_call"
+_PAIR: Final = frozenset({"server_tool_call", "server_tool_result"})
 
 
 def choose(renderer: Renderer, step: Step, entry: Entry, piece: Piece, out: Out, *, own: bool) -> None:
@@ -61,9 +62,16 @@ def _verdict(renderer: Renderer, step: Step, call: ServerCall, *, own: bool) -> 
         if form == "program" and not _cut(step) and _goes_on(renderer, step, call):
             return None
         return f"the server left it {raw.get('status') or 'open'}: its result is not known", "OAR-HOST-002"
+    if form not in wire.HOSTED and not _sendable(call.result.raw.value):
+        return "its result lacks what its type demands", "OAR-STRUCT-008"
     if form == "image_generation_call" and renderer.options.stored is False and not whole(call).get("result"):
         return "nothing is stored, and the picture is not on record", "OAR-HOST-005"
     return None
+
+
+def _sendable(result: Any) -> bool:
+    """Whether a result that is an item of its own can go back; where it cannot, its call cannot stay either."""
+    return isinstance(result, dict) and keys.complete(keys.replay(result, [], ""))
 
 
 def whole(call: ServerCall) -> Item:
@@ -111,6 +119,26 @@ def inner_calls(renderer: Renderer, entry: Entry, pieces: list[Piece], out: Out)
         replies.tell(renderer, entry, piece, out, out.answers[call.key], message, "OAR-PROG-002")
         gone = True
     return gone
+
+
+def pairs(renderer: Renderer, entry: Entry, pieces: list[Piece], out: Out) -> bool:
+    """A server's call and the item of its result stay together, whatever took one of them. Whether one had to go."""
+    own = [p for p in pieces if p.part.kind in _PAIR and _apart(renderer.server_calls.get(p.key or ""))]
+    gone = False
+    for piece in own:
+        other = next((p for p in own if p.key == piece.key and p is not piece), None)
+        lost = piece.key in out.gone if other is None else other.item is None
+        if piece.item is not None and lost:
+            replies.drop(
+                entry, piece, out, "dropped_server_tool", "its other half is left out", "OAR-PROG-003"
+            )
+            gone = True
+    return gone
+
+
+def _apart(call: ServerCall | None) -> bool:
+    """Whether a call's result is an item of its own."""
+    return call is not None and call.part.form not in wire.HOSTED
 
 
 def _control(entry: Entry) -> bool:
