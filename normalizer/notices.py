@@ -13,6 +13,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
+from normalizer.errors import CannotProject
 from normalizer.text import readable
 from normalizer.transcript import words
 
@@ -90,6 +91,11 @@ def body(call: Call, kind: str, replaced: Notices | None = None) -> str:
         if fact.kind == "outcome_attested" and fact.notice is not None and fact.outcome == kind:
             return fact.notice
     if replaced is not None and (own := replaced(call)) is not None:
+        if not isinstance(own, str):
+            raise CannotProject(
+                f"notices= returned a {type(own).__name__} for call {call.key!r}; it returns a text, or None for ours",
+                reason="bad_option",
+            )
         return readable(own)
     basis = call.outcome.basis
     if call.outcome.kind == "pending" and kind == "unknown":

@@ -7,6 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
 from normalizer.errors import UnknownFormat
+from normalizer.text import excerpt
 
 if TYPE_CHECKING:
     from normalizer.provider import Format, Provider
@@ -31,9 +32,9 @@ def names() -> tuple[str, ...]:
 
 def provider(name: str) -> Provider:
     """The provider of a target. Raises UnknownFormat with the names there are."""
-    if name not in PROVIDERS:
+    if not isinstance(name, str) or name not in PROVIDERS:
         raise UnknownFormat(
-            f"there is no target {name!r}{_meant(name, PROVIDERS)}; targets: {', '.join(PROVIDERS)}"
+            f"there is no target {_shown(name)}{_meant(name, PROVIDERS)}; targets: {', '.join(PROVIDERS)}"
         )
     found: Provider = import_module(PROVIDERS[name]).PROVIDER
     return found
@@ -41,15 +42,19 @@ def provider(name: str) -> Provider:
 
 def session_format(name: str) -> Format:
     """A session format by its name. Raises UnknownFormat with the names there are."""
-    if name not in FORMATS:
+    if not isinstance(name, str) or name not in FORMATS:
         known = names()
         raise UnknownFormat(
-            f"there is no format {name!r}{_meant(name, known)}; formats: auto, {', '.join(known)}"
+            f"there is no format {_shown(name)}{_meant(name, known)}; formats: auto, {', '.join(known)}"
         )
     found: Format = import_module(FORMATS[name]).FORMAT
     return found
 
 
-def _meant(name: str, known: object) -> str:
-    close = get_close_matches(name, list(known), n=1)  # type: ignore[call-overload]
+def _shown(name: object) -> str:
+    return excerpt(repr(name), 60)
+
+
+def _meant(name: object, known: object) -> str:
+    close = get_close_matches(name, list(known), n=1) if isinstance(name, str) else ()  # type: ignore[call-overload]
     return f" (did you mean {close[0]!r}?)" if close else ""

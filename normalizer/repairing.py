@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeAlias
 
 from pydantic import ValidationError
 
-from normalizer import cleaning, registry
+from normalizer import admission, cleaning, registry
 from normalizer.errors import CannotProject, RuleViolations, UnknownFormat, UnreadableInput
-from normalizer.facts import FACT, load_lines
+from normalizer.facts import FACT, Observation, load_lines
 from normalizer.folding import fold
 from normalizer.parts import Json
 from normalizer.pausing import collector_paused
-from normalizer.projection import Adjustment, Options, Projection
+from normalizer.projection import Adjustment, Projection
 from normalizer.reading import Finding, Leftover, Reading
 from normalizer.rules import judge, rejects
 from normalizer.text import excerpt
@@ -60,20 +60,19 @@ _HOLDERS = frozenset(  # keys of requests, messages, responses and lists of item
 
 @collector_paused
 def read(
-    source: Source, *, format: str = "auto", origin: Mapping[str, Any] | None = None, to: str | None = None,  # noqa: A002
+    source: Source, *, format: str | None = "auto", origin: Mapping[str, Any] | None = None, to: str | None = None,  # noqa: A002
 ) -> Reading:  # fmt: skip
     """The facts of an input, what was wrong with it, and everything that became no fact.
 
     An input that fits several APIs alike is read as that of `to`, else as Chat Completions.
     Raises UnreadableInput (`no_messages` where there is nothing in it) and UnknownFormat.
     """
-    known = origin or {}
+    known = admission.origin(origin)
+    name = "auto" if format is None else format
     if isinstance(source, (Path, str, bytes, bytearray)):
-        reading = _from_bytes(_load(source), format, known, to)
+        reading = _from_bytes(_load(source), name, known, to)
     else:
-        reading = _borrowed(source, format, known) or _from_value(
-            cleaning.from_value(source), format, known, to
-        )
+        reading = _borrowed(source, name, known) or _from_value(cleaning.from_value(source), name, known, to)
     model = known.get("model")
     if model:
         facts = tuple(
@@ -109,7 +108,7 @@ def _load(source: Path | str | bytes | bytearray) -> bytes:
 def _from_bytes(data: bytes, name: str, origin: Mapping[str, Any], to: str | None) -> Reading:
     if not data.strip(b" \t\r\n\0"):
         raise UnreadableInput("the input is empty: there are no messages in it", reason="no_messages")
-    if name in registry.FORMATS:
+    if not isinstance(name, str) or name in registry.FORMATS:
         return registry.session_format(name).read(data, origin)
     if name == "facts" or (name == "auto" and _is_facts(data)):
         return Reading(format="facts", facts=tuple(load_lines(data)))
@@ -199,7 +198,7 @@ def _borrowed(value: Any, name: str, origin: Mapping[str, Any]) -> Reading | Non
 def _from_value(cleaned: cleaning.Cleaned, name: str, origin: Mapping[str, Any], to: str | None) -> Reading:
     value = cleaned.value
     if name != "auto":
-        chosen = registry.provider(name)
+        chosen = _named(name)
     else:
         scores = {n: registry.provider(n).sniff(value) for n in registry.PROVIDERS}
         best = max(scores, key=lambda n: (scores[n], n == to, n == _WHERE_IN_DOUBT))
@@ -217,7 +216,7 @@ def _from_value(cleaned: cleaning.Cleaned, name: str, origin: Mapping[str, Any],
     try:
         reading = chosen.read(value, origin)
     except cleaning.Unclean:
-        cleaned = cleaning.clean(value)
+        cleaned = cleaning.clean(cleaned)
         reading = chosen.read(cleaned.value, origin)
     if cleaned.findings:
         reading = replace(
@@ -226,6 +225,15 @@ def _from_value(cleaned: cleaning.Cleaned, name: str, origin: Mapping[str, Any],
             leftovers=(*cleaned.leftovers, *reading.leftovers),
         )
     return reading
+
+
+def _named(name: Any) -> Provider:
+    """The reader of parsed JSON of this name."""
+    if isinstance(name, str) and name in (*registry.FORMATS, "facts"):
+        raise UnknownFormat(f"{name!r} is a format of files; pass a path, or the bytes or text of one")
+    if not isinstance(name, str) or name not in registry.PROVIDERS:
+        registry.session_format(name)  # raises with the names there are
+    return registry.provider(name)
 
 
 def _empty(value: Any) -> bool:
@@ -243,7 +251,8 @@ def _shape(value: Any) -> str:
             if value
             else "an empty list"
         )
-    return f"a {type(value).__name__}"
+    kind = type(value).__name__
+    return f"{'an' if kind[0] in 'aeiou' else 'a'} {kind}"
 
 
 def read_stream(events: Iterable[Any], target: str) -> Reading:
@@ -252,6 +261,8 @@ def read_stream(events: Iterable[Any], target: str) -> Reading:
     Events are SDK objects, parsed `data`, or SSE text.
     """
     assembler: Assembler = registry.provider(target).assembler()
+    if not isinstance(events, Iterable):
+        raise UnreadableInput(f"a stream is an iterable of events, not {_shape(events)}")
     for event in events:
         assembler.feed(event)
     return assembler.reading()
@@ -270,7 +281,7 @@ def project(
 
     Raises OpenCalls, CannotProject, UnknownFormat (no such target).
     """
-    return registry.provider(target).project(transcript, Options(**options), previous)
+    return registry.provider(target).project(transcript, admission.options(options, previous), previous)
 
 
 def check(
@@ -279,6 +290,8 @@ def check(
     """The rules of the target that a request breaks, in the order of the rulebook."""
     if not isinstance(request, Mapping):
         raise UnreadableInput(f"a request is an object, not {_shape(request)}")
+    if not isinstance(context, Mapping | None):
+        raise UnreadableInput(f"context= is {_shape(context)}; pass an object", reason=admission.REASON)
     known = dict(context or {})
     if profile is not None:
         known["profile"] = profile
@@ -313,8 +326,8 @@ class Repair:
 
 
 def repair(
-    source: Source, *, format: str = "auto", to: str | None = None,  # noqa: A002
-    facts: Iterable[Fact | Mapping[str, Any]] = (), origin: Mapping[str, Any] | None = None,
+    source: Source, *, format: str | None = "auto", to: str | None = None,  # noqa: A002
+    facts: Iterable[Fact | Mapping[str, Any]] | None = (), origin: Mapping[str, Any] | None = None,
     open_calls: Any = "unknown", **options: Any,
 ) -> Repair:  # fmt: skip
     """Read an input, fold its facts, project them, check the request, and account for every difference.
@@ -322,10 +335,10 @@ def repair(
     `facts` is what the host knows beside the input, `origin` what the input does not say of itself. Raises
     UnreadableInput, UnknownFormat, CannotProject, OpenCalls; RuleViolations would be a bug of this library.
     """
-    known = origin or {}
+    known = admission.origin(origin)
     reading = read(source, format=format, origin=known, to=to)
     transcript = fold((*reading.facts, *host_facts(facts, reading.facts)))
-    target = to or _home(reading, transcript)
+    target = to if to is not None else _home(reading, transcript)
     provider = registry.provider(target)
     same = reading.request is not None and reading.home == target
     model = options.pop("model", None)
@@ -437,14 +450,25 @@ def _home(reading: Reading, transcript: Transcript) -> str:
     return str(api)
 
 
-def host_facts(given: Iterable[Fact | Mapping[str, Any]], read_facts: Sequence[Fact]) -> tuple[Fact, ...]:
+def host_facts(
+    given: Iterable[Fact | Mapping[str, Any]] | None, read_facts: Sequence[Fact]
+) -> tuple[Fact, ...]:
     """What the host says, as facts: what it leaves out (ids, places, turns) is filled in.
 
     Raises UnreadableInput naming the fact and the field that is wrong.
     """
+    if given is None:
+        return ()
+    if isinstance(given, (str, bytes, Mapping)) or not isinstance(given, Iterable):
+        raise UnreadableInput(f"facts= is {_shape(given)}; pass a list of facts or objects")
     plain = list(given)
     if not plain:
         return ()
+    for number, said in enumerate(plain, start=1):
+        if not isinstance(said, (Mapping, Observation)):
+            raise UnreadableInput(
+                f"host fact {number} is {_shape(said)}; pass a fact or an object", line=number
+            )
     turns = {
         part.id: fact.turn_id
         for fact in read_facts

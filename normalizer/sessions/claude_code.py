@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pydantic_core import from_json
 
+from normalizer import cleaning
 from normalizer.errors import UnreadableInput
 from normalizer.provider import Format
 from normalizer.providers.anthropic import wire
@@ -64,9 +65,16 @@ def read(data: bytes, origin: Origin) -> Reading:
 
     Raises UnreadableInput, reason `no_messages`, where no line of a user or a model can be read.
     """
+    try:
+        return _read(data, origin, closely=False)
+    except cleaning.Unclean:
+        return _read(data, origin, closely=True)
+
+
+def _read(data: bytes, origin: Origin, *, closely: bool) -> Reading:
     recorder = Recorder("import", provider=wire.PROVIDER, api=wire.API)
     index = _Index(data, recorder)
-    for record, value in records(data, recorder):
+    for record, value in records(data, recorder, closely=closely):
         index.take(record, value)
     told = story(index.nodes, index.leaf, frozenset(index.hits), recorder)
     if not told.steps:

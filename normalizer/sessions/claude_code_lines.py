@@ -9,9 +9,13 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from pydantic_core import from_json
+
+from normalizer import cleaning
+from normalizer.recording import dump_any
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -64,8 +68,13 @@ class Record:
         return data[self.start : self.end].decode() if self.text is None else self.text
 
 
-def records(data: bytes, recorder: Recorder) -> Iterator[tuple[Record, dict[str, Any]]]:
-    """All records in order of the file, each with its parsed value. Findings and leftovers go to the recorder."""
+def records(
+    data: bytes, recorder: Recorder, *, closely: bool = False
+) -> Iterator[tuple[Record, dict[str, Any]]]:
+    """All records in order of the file, each with its parsed value. Findings and leftovers go to the recorder.
+
+    `closely`: also what is wrong inside sound lines, a number that is out of range, is mended.
+    """
     holds_nul = _NUL in data
     start = number = 0
     size = len(data)
@@ -75,12 +84,12 @@ def records(data: bytes, recorder: Recorder) -> Iterator[tuple[Record, dict[str,
             end = size
         number += 1
         line = data[start:end]
-        if not (holds_nul and _NUL in line):
+        if not (closely or (holds_nul and _NUL in line)):
             try:
-                value = from_json(line, cache_strings="keys")
+                value = from_json(line, cache_strings="keys", allow_inf_nan=False)
             except ValueError:
                 value = None
-            if type(value) is dict:
+            if type(value) is dict and cleaning.faithful(line, value):
                 yield Record(number, start, end), value
                 start = end + 1
                 continue
@@ -112,7 +121,13 @@ def _mended(line: bytes, number: int, recorder: Recorder) -> Iterator[tuple[Reco
     for piece in rest:
         recorder.leftover(place, "a piece of a line that is no record", piece)
     for nth, (piece, parsed) in enumerate(found):
-        yield Record(number, 0, 0, piece, nth), parsed
+        cleaned = cleaning.clean(cleaning.from_text(piece.encode()))
+        if cleaned.findings:
+            recorder.findings.extend(replace(f, line=number, facts=(place,)) for f in cleaned.findings)
+            recorder.leftovers.extend(replace(left, line=number) for left in cleaned.leftovers)
+            yield Record(number, 0, 0, dump_any(cleaned.value), nth), cleaned.value
+        else:
+            yield Record(number, 0, 0, piece, nth), parsed
 
 
 def _fault(count: int, *, torn: bool) -> str:

@@ -1,0 +1,337 @@
+"""Values that no JSON and no caller should have: each is told or mended, none is an exception of the language's own."""
+
+from __future__ import annotations
+
+import contextlib
+import enum
+import json
+from typing import Any
+
+import pytest
+
+import normalizer
+from normalizer.cleaning import LARGEST
+from normalizer.errors import CannotProject, UnknownFormat, UnreadableInput
+
+USER: dict[str, Any] = {"role": "user", "content": "hi"}
+CALL: dict[str, Any] = {"type": "tool_use", "id": "toolu_1", "name": "f", "input": {}}
+OPEN = [USER, {"role": "assistant", "content": [CALL]}]
+
+
+def with_input(value: Any) -> dict[str, Any]:
+    """A history with a call that has these arguments."""
+    result = {"type": "tool_result", "tool_use_id": "toolu_1", "content": "ok"}
+    reply = {"role": "assistant", "content": [{**CALL, "input": value}]}
+    return {"model": "claude-opus-4-8", "messages": [USER, reply, {"role": "user", "content": [result]}]}
+
+
+def sent_input(repaired: normalizer.Repair) -> Any:
+    return repaired.request["messages"][1]["content"][0]["input"]
+
+
+def found(repaired: normalizer.Repair) -> list[tuple[str, str | None, str]]:
+    """Findings and leftovers, which go in pairs."""
+    assert [f.pointer for f in repaired.findings] == [left.pointer for left in repaired.leftovers]
+    return [
+        (f.kind, f.pointer, left.text) for f, left in zip(repaired.findings, repaired.leftovers, strict=True)
+    ]
+
+
+# ---------------------------------------------------------------- numbers
+
+
+@pytest.mark.parametrize("name", ["NaN", "Infinity", "-Infinity"])
+@pytest.mark.parametrize("parsed", [True, False])
+@pytest.mark.parametrize("nested", [True, False])
+def test_a_number_that_json_does_not_have_is_read_as_its_name(name: str, parsed: bool, nested: bool) -> None:
+    number = float(name)
+    given = with_input({"a": [{"b": number}]} if nested else {"a": number})
+    repaired = normalizer.repair(given if parsed else json.dumps(given))
+    assert sent_input(repaired) == ({"a": [{"b": name}]} if nested else {"a": name})
+    place = "/messages/1/content/0/input/a" + ("/0/b" if nested else "")
+    assert found(repaired) == [("bad_line", place, name)]
+    json.dumps(repaired.request, allow_nan=False)
+
+
+@pytest.mark.parametrize("target", ["anthropic", "openai_chat", "openai_responses"])
+def test_a_setting_that_is_no_number_is_left_out(target: str) -> None:
+    key = "input" if target == "openai_responses" else "messages"
+    repaired = normalizer.repair({"temperature": float("nan"), key: [USER]}, format=target)
+    assert repaired.request == {key: [USER]}
+    assert found(repaired) == [("bad_line", "/temperature", "NaN")]
+
+
+def test_a_number_out_of_range_is_none_of_json() -> None:
+    text = json.dumps(with_input({"a": "?"})).replace('"?"', "1e999")
+    repaired = normalizer.repair(text)
+    assert sent_input(repaired) == {"a": "Infinity"}
+    assert found(repaired) == [("bad_line", "/messages/1/content/0/input/a", "Infinity")]
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_a_number_of_too_many_digits_is_refused_with_its_place(sign: int) -> None:
+    for given, place in (
+        (with_input({"a": sign * LARGEST}), "/messages/1/content/0/input/a"),
+        ({"messages": [USER], "max_tokens": sign * LARGEST}, "/max_tokens"),
+    ):
+        with pytest.raises(UnreadableInput, match="digits") as caught:
+            normalizer.repair(given)
+        assert caught.value.pointer == place
+    most = sign * (LARGEST - 1)
+    assert sent_input(normalizer.repair(with_input({"a": most}))) == {"a": most}
+
+
+# ---------------------------------------------------------------- keys
+
+
+@pytest.mark.parametrize(
+    ("key", "name"), [(5, "5"), (None, "null"), (True, "true"), (False, "false"), (1.5, "1.5")]
+)
+def test_a_key_that_is_no_text_is_what_json_writes(key: Any, name: str) -> None:
+    for given in ({key: 1}, {"a": [{key: 1}]}):
+        sent = sent_input(normalizer.repair(with_input(given)))
+        assert sent == json.loads(json.dumps(given))
+        assert name in json.dumps(sent)
+
+
+@pytest.mark.parametrize("key", [("a", 1), b"x", frozenset()])
+def test_a_key_that_json_cannot_have_is_refused_with_its_place(key: Any) -> None:
+    for given, place in (
+        (with_input({key: 1}), "/messages/1/content/0/input"),
+        ({"messages": [USER], key: 1}, ""),
+        ({"messages": [{**USER, key: 1}]}, "/messages/0"),
+    ):
+        with pytest.raises(UnreadableInput, match="key") as caught:
+            normalizer.repair(given, format="anthropic")
+        assert caught.value.pointer == place
+
+
+@pytest.mark.parametrize("format_", ["anthropic", "openai_chat", "openai_responses"])
+@pytest.mark.parametrize("key", [5, None, ("a",)])
+def test_no_reader_trips_over_a_key(format_: str, key: Any) -> None:
+    holder = "input" if format_ == "openai_responses" else "messages"
+    for given in (
+        {holder: [{**USER, key: 1}]},
+        {holder: [USER], key: 1},
+        {holder: [{**USER, "content": [{key: 1}]}, USER]},
+    ):
+        with contextlib.suppress(UnreadableInput, CannotProject):
+            normalizer.repair(given, format=format_)
+
+
+class Word(enum.StrEnum):
+    HI = "hi"
+
+
+class Number(enum.IntEnum):
+    ONE = 1
+
+
+def test_words_and_numbers_of_a_kind_of_their_own_are_plain() -> None:
+    repaired = normalizer.repair(
+        {"messages": [{"role": "user", "content": Word.HI}], "max_tokens": Number.ONE}
+    )
+    assert repaired.request == {"messages": [USER], "max_tokens": 1}
+    assert type(repaired.request["messages"][0]["content"]) is str
+    assert sent_input(normalizer.repair(with_input({Word.HI: Word.HI}))) == {"hi": "hi"}
+
+
+# ---------------------------------------------------------------- keys that stand twice
+
+
+def test_the_earlier_value_of_a_key_that_stands_twice_is_left_over() -> None:
+    text = (
+        '{"messages":[{"role":"user","content":"a: \\"b\\":","content":"hi"}],"max_tokens":5,"max_tokens":7}'
+    )
+    repaired = normalizer.repair(text, to="anthropic", format="anthropic")
+    assert repaired.request == {"messages": [USER], "max_tokens": 7}
+    assert sorted(found(repaired)) == [
+        ("bad_line", "/max_tokens", "5"),
+        ("bad_line", "/messages/0/content", json.dumps('a: "b":')),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("object_", "lost"),
+    [
+        ('{"a":1,"a":2}', ["1"]),
+        ('{"a":1,"a":1}', ["1"]),
+        ('{"a":1,"b":3,"a":2,"a":{"c":[]}}', ["1", "2"]),
+        ('{"a":"x:\\u003a","a":"::::"}', ['"x::"']),
+        ('{"a":{"b":1,"c":2},"a":"::"}', ['{"b": 1, "c": 2}']),
+        ('{"a" : "\\\\", "a" :2}', ['"\\\\"']),
+    ],
+)
+def test_what_a_repeated_key_said_before_is_never_lost(object_: str, lost: list[str]) -> None:
+    text = json.dumps(with_input("?")).replace('"?"', object_)
+    repaired = normalizer.repair(text)
+    assert sent_input(repaired) == json.loads(object_)
+    assert [left.text for left in repaired.leftovers] == lost
+
+
+@pytest.mark.parametrize(
+    "object_",
+    [
+        '{"a":":","b":"\\":"}',
+        '{"a":"\\\\","b":"\\\\\\":"}',
+        '{ "a" : "\\u003a\\u003A" }',
+        '{"é":"\\u00e9:"}',
+        '{":":":"}',
+    ],
+)
+def test_colons_in_words_are_no_keys(object_: str) -> None:
+    repaired = normalizer.repair(json.dumps(with_input("?")).replace('"?"', object_))
+    assert sent_input(repaired) == json.loads(object_)
+    assert found(repaired) == []
+
+
+def test_two_keys_that_are_read_alike_are_told() -> None:
+    repaired = normalizer.repair(
+        with_input({"a" + half: number for number, half in enumerate("\ud800\udc00", start=1)})
+    )
+    assert sent_input(repaired) == {"a\ufffd": 2}
+    assert "1" in [left.text for left in repaired.leftovers]
+    repaired = normalizer.repair(with_input({5: "first", "5": "second"}))
+    assert sent_input(repaired) == {"5": "second"}
+    assert [left.text for left in repaired.leftovers] == ['"first"']
+
+
+LINES: list[dict[str, Any]] = [
+    {"type": "user", "uuid": "u1", "parentUuid": None, "sessionId": "s", "message": USER},
+    {
+        "type": "assistant", "uuid": "u2", "parentUuid": "u1", "sessionId": "s",
+        "message": {"role": "assistant", "model": "claude-opus-4-8", "content": [{**CALL, "input": "?"}]},
+    },
+    {
+        "type": "user", "uuid": "u3", "parentUuid": "u2", "sessionId": "s",
+        "message": {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "toolu_1", "content": "x"}]},
+    },
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("object_", "place", "sent", "kept"),
+    [
+        ('{"a":1,"a":2}', "/a", {"a": 2}, "1"),
+        ('{"a":NaN}', "/a", {"a": "NaN"}, "NaN"),
+        ('{"a":[1e999]}', "/a/0", {"a": ["Infinity"]}, "Infinity"),
+    ],
+)
+def test_a_sessions_line_is_mended_alike(object_: str, place: str, sent: Any, kept: str) -> None:
+    text = "\n".join(json.dumps(line) for line in LINES).replace('"?"', object_)
+    repaired = normalizer.repair(text.encode())
+    assert sent_input(repaired) == sent
+    (finding,) = repaired.findings
+    assert (finding.kind, finding.line, finding.pointer) == (
+        "bad_line",
+        2,
+        f"/message/content/0/input{place}",
+    )
+    assert kept in [left.text for left in repaired.leftovers if left.line == 2]
+
+
+# ---------------------------------------------------------------- what callers pass
+
+
+def test_no_format_is_any_format() -> None:
+    assert (
+        normalizer.repair(OPEN, format=None, to="anthropic").format
+        == normalizer.repair(OPEN, to="anthropic").format
+    )
+
+
+@pytest.mark.parametrize("odd", [5, [], b"x", "", "claude"])
+def test_a_format_that_there_is_not_is_told_with_those_there_are(odd: Any) -> None:
+    for source in (OPEN, json.dumps(OPEN)):
+        with pytest.raises(UnknownFormat, match="formats: auto, claude_code, anthropic"):
+            normalizer.read(source, format=odd)
+
+
+@pytest.mark.parametrize("name", ["claude_code", "facts"])
+def test_a_format_of_files_is_not_that_of_parsed_json(name: str) -> None:
+    with pytest.raises(UnknownFormat, match="pass a path"):
+        normalizer.read(OPEN, format=name)
+
+
+@pytest.mark.parametrize("odd", [5, [], {}, b"x", ""])
+def test_a_target_that_there_is_not_is_told_with_those_there_are(odd: Any) -> None:
+    for ask in (
+        lambda: normalizer.repair(OPEN, format="anthropic", to=odd),
+        lambda: normalizer.check({}, odd),
+        lambda: normalizer.read_stream([], odd),
+    ):
+        with pytest.raises(UnknownFormat, match="targets: anthropic, openai_chat, openai_responses"):
+            ask()
+
+
+@pytest.mark.parametrize(
+    ("name", "odd", "taken"),
+    [
+        ("model", 5, "a text or None"),
+        ("model", [], "a text or None"),
+        ("profile", {}, "a text or None"),
+        ("open_calls", "running", "'refuse', 'say_running', 'unknown'"),
+        ("open_calls", None, "'refuse', 'say_running', 'unknown'"),
+        ("open_calls", ["refuse"], "'refuse', 'say_running', 'unknown'"),
+        ("server_tools", "keep", "'drop', 'quote'"),
+        ("stored", "no", "True, False or None"),
+        ("bridges", 1, "True or False"),
+        ("notices", "words", "a function"),
+        ("notices", lambda _: 5, "returns a text"),
+        ("previous", 5, "an earlier projection"),
+        ("account", 5, "a text or None"),
+        ("modle", "x", "options: model, profile"),
+    ],
+)
+def test_an_option_that_is_not_taken_is_told_with_what_is(name: str, odd: Any, taken: str) -> None:
+    transcript = normalizer.fold(normalizer.read(OPEN, format="anthropic").facts)
+    for ask in (
+        lambda: normalizer.repair(OPEN, format="anthropic", to="anthropic", **{name: odd}),
+        lambda: normalizer.project(transcript, "anthropic", **{"open_calls": "unknown", name: odd}),
+    ):
+        with pytest.raises(CannotProject, match=taken) as caught:
+            ask()
+        assert caught.value.reason == "bad_option"
+        assert name in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("odd", "where"),
+    [
+        (5, "origin"),
+        ([], "origin"),
+        ({"model": 5}, "origin['model']"),
+        ({"account": {}}, "origin['account']"),
+        ({"stop_reason": []}, "origin['stop_reason']"),
+        ({"container_expired": "no"}, "origin['container_expired']"),
+        ({"calls": ["toolu_1"]}, "origin['calls']"),
+        ({"calls": {"toolu_1": 5}}, "origin['calls']['toolu_1']"),
+        ({"calls": {"toolu_1": {"model": 5}}}, "origin['calls']['toolu_1']['model']"),
+    ],
+)
+def test_an_origin_that_is_none_is_told_with_the_field(odd: Any, where: str) -> None:
+    for ask in (normalizer.read, normalizer.repair):
+        with pytest.raises(UnreadableInput) as caught:
+            ask(OPEN, format="anthropic", origin=odd)
+        assert caught.value.reason == "bad_option"
+        assert str(caught.value).startswith(f"{where} is ")
+
+
+def test_an_origin_may_leave_everything_out() -> None:
+    empty = dict.fromkeys(("model", "account", "stop_reason", "container_expired", "calls"))
+    sent = [normalizer.repair(OPEN, format="anthropic", origin=known).request for known in (None, {}, empty)]
+    assert sent[0] == sent[1] == sent[2]
+
+
+@pytest.mark.parametrize("odd", [5, "x", {"kind": "call_skipped"}, [5], [None], ["call_skipped"], [[]]])
+def test_facts_that_are_none_are_told(odd: Any) -> None:
+    with pytest.raises(UnreadableInput, match="fact"):
+        normalizer.repair(OPEN, format="anthropic", facts=odd)
+    assert normalizer.repair(OPEN, format="anthropic", facts=None).request
+
+
+def test_a_context_and_a_stream_that_are_none_are_told() -> None:
+    with pytest.raises(UnreadableInput, match="context="):
+        normalizer.check({}, "anthropic", context=5)  # type: ignore[arg-type]
+    with pytest.raises(UnreadableInput, match="iterable"):
+        normalizer.read_stream(5, "anthropic")  # type: ignore[arg-type]
