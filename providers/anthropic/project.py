@@ -34,7 +34,7 @@ class _Kept:
     ids: WireIds
     top: top.Top
     rendering: Rendering[Flow]
-    opened: bool
+    opened: tuple[bool, bool]
 
 
 def project(transcript: Transcript, options: Options, previous: Projection | None = None) -> Projection:
@@ -74,8 +74,8 @@ def project(transcript: Transcript, options: Options, previous: Projection | Non
         len(kept.ids) if kept is not None else 0,
     )
     renderer = Renderer(transcript, options, model, chain, ids.by_key.lookup, head)
-    opened = renderer.first_user() < len(transcript.entries)
-    # who may stand first depends on whether anybody of the user's side has spoken
+    # who may stand first depends on whether anybody of the user's side has spoken, and whether news of it was read
+    opened = renderer.first_user() < len(transcript.entries), renderer.leads()
     same = kept is not None and kept.top is head and kept.opened == opened and not chain.restarted
     before = kept.rendering if kept is not None and same else None
     rendering = render_steps(transcript, _FIRST, renderer, before, new_told)

@@ -102,6 +102,7 @@ class Renderer:
         for item in chain.news:
             self.news_by_step.setdefault(item.after, []).append(item)
         self._first_user: int | None = None
+        self._leads: bool | None = None
         self.usual = not chain.told and not chain.news and not head.names and not chain.states
 
     def __call__(self, step: Step, flow: Flow, before: Rendering[Flow]) -> Rendered[Flow]:
@@ -254,8 +255,21 @@ class Renderer:
             self._drop_beginning(step, out)
 
     def _may_stand_first(self, out: Out) -> bool:
-        """Whether a reply may begin the request: after a compaction, or where nobody else says anything."""
-        return out.blocks[0].get("type") == "compaction" or self.first_user() >= len(self.entries)
+        """Whether a reply may begin the request: after a compaction, or where `leads` says so."""
+        return out.blocks[0].get("type") == "compaction" or self.leads()
+
+    def leads(self) -> bool:
+        """Whether a reply before all words of the user's side may begin the request.
+
+        It may where nobody else says anything, and where late news was read: what stands before that was sent as it is.
+        """
+        if self._leads is None:
+            first = self.first_user()
+            begins = any(entry.kind == "reply" for entry in self.entries[:first])
+            self._leads = begins and (
+                first >= len(self.entries) or any(entry.kind == "news" for entry in self.entries[first:])
+            )
+        return self._leads
 
     def _drop_beginning(self, step: Step, out: Out) -> None:
         """A history whose beginning was cut off starts with the first words of the user's side."""
