@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
 from normalizer.errors import CannotProject
+from normalizer.facts import PLACEHOLDER
 from normalizer.text import readable
 from normalizer.transcript import words
 
@@ -83,6 +84,18 @@ def told_kind(call: Call, *, running: bool) -> str:
     if call.outcome.kind != "pending":
         return call.outcome.kind
     return "running" if running else "unknown"
+
+
+def stood_for(call: Call) -> str | None:
+    """The words of another program's placeholder that a notice stands in the place of, for a report."""
+    for fact in call.facts:
+        if (
+            fact.kind == "outcome_attested"
+            and fact.content is not None
+            and (fact.evidence or "").startswith(PLACEHOLDER)
+        ):
+            return words(fact.content)
+    return None
 
 
 def body(call: Call, kind: str, replaced: Notices | None = None) -> str:

@@ -362,3 +362,79 @@ def test_the_hosts_own_words_are_made_readable(words: str, target: str) -> None:
     assert "\\ud800" not in text
     assert "\\u0000" not in text
     assert repair(repaired.request, format=target, to=target).request == repaired.request
+
+
+def answers(call: dict[str, Any], *blocks: dict[str, Any]) -> list[dict[str, Any]]:
+    used = {"type": "tool_use", "id": "toolu_1", "name": "run", "input": {}, **call}
+    result = {"type": "tool_result", "tool_use_id": "toolu_1", "content": list(blocks)}
+    if "toolset_name" in call:
+        result["toolset_name"] = call["toolset_name"]
+    return [USER, {"role": "assistant", "content": [used]}, {"role": "user", "content": [result]}]
+
+
+@pytest.mark.parametrize(
+    ("call", "tools", "kept"),
+    [
+        ({}, [], False),
+        ({"toolset_name": "computer"}, [], False),
+        ({"toolset_name": "browser"}, [], True),
+        ({}, [{"type": "browser_toolset_20260801", "name": "browser"}], True),
+    ],
+)
+def test_browser_state_stands_in_the_result_of_a_browser_only(
+    call: dict[str, Any], tools: list[dict[str, Any]], kept: bool
+) -> None:
+    repaired = mended({"messages": answers(call, {"type": "text", "text": "ok"}, STATE), "tools": tools})
+    result = repaired.request["messages"][-1]["content"][0]
+    assert (STATE in result["content"]) == kept
+    assert [json.loads(text or "") for text in said(repaired, "media_moved")] == ([] if kept else [STATE])
+
+
+def test_a_toolset_that_the_call_does_not_name_is_told() -> None:
+    messages = answers({"toolset_name": "browser"}, {"type": "text", "text": "ok"})
+    del messages[1]["content"][0]["toolset_name"]
+    repaired = mended({"messages": messages})
+    assert "toolset_name" not in repaired.request["messages"][-1]["content"][0]
+    assert said(repaired, "trimmed") == ["browser"]
+
+
+GIF = "R0lGODlhAQABAAAAACw="
+
+
+@pytest.mark.parametrize(("data", "sent"), [(GIF, "image/gif"), ("AAAA", None)])
+@pytest.mark.parametrize("in_result", [True, False])
+def test_a_picture_in_a_document_is_what_its_bytes_say(data: str, sent: str | None, in_result: bool) -> None:
+    picture = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": data}}
+    held = {"type": "content", "content": [{"type": "text", "text": "Fig. 1"}, picture]}
+    document = {"type": "document", "source": held}
+    messages = (
+        answers({}, {"type": "text", "text": "ok"}, document)
+        if in_result
+        else [{"role": "user", "content": [{"type": "text", "text": "Look"}, document]}]
+    )
+    repaired = mended({"messages": messages})
+    content = repaired.request["messages"][-1]["content"]
+    shown = [
+        block for block in (content[0]["content"] if in_result else content) if block["type"] == "document"
+    ]
+    assert [block["source"]["content"][1]["source"]["media_type"] for block in shown] == (
+        [sent] if sent else []
+    )
+    told = said(repaired, "trimmed" if sent else "media_moved")
+    assert told == (["image/png"] if sent else [json.dumps(document, separators=(",", ":"))])
+
+
+def test_a_file_name_of_another_api_becomes_the_title() -> None:
+    sent = {
+        "type": "file",
+        "file": {"filename": "plan.pdf", "file_data": "data:application/pdf;base64,JVBERi0="},
+    }
+    repaired = mended({"messages": [{"role": "user", "content": [{"type": "text", "text": "Look"}, sent]}]})
+    assert repaired.request["messages"][0]["content"][1]["title"] == "plan.pdf"
+    assert not said(repaired, "trimmed")
+
+
+def test_a_switch_of_another_api_in_instructions_is_left_out() -> None:
+    words = {"type": "text", "text": "Be brief", "prompt_cache_breakpoint": {"id": "b1"}}
+    repaired = mended({"messages": [{"role": "system", "content": [words]}, USER], "tools": [chat_tool({})]})
+    assert repaired.request["system"] == [{"type": "text", "text": "Be brief"}]

@@ -8,6 +8,7 @@ from normalizer import notices
 from normalizer.parts import Json
 from normalizer.projection import Adjustment
 from normalizer.providers.anthropic import keys, pictures, wire, words
+from normalizer.remainders import remainder
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -194,6 +195,7 @@ def _note_notice(call: Call, kind: str, text: str, rendered: Rendered[Any]) -> b
             kind,
             call.key,
             tuple(f.fact_id for f in call.facts),
+            notices.stood_for(call),
         )
     )
     body = text.split("\n", 1)[1].rpartition("\n")[0] if "\n" in text else text
@@ -240,6 +242,7 @@ def _recorded(
         content: Any = fact.content  # type: ignore[union-attr]
         block = {"type": "tool_result", "tool_use_id": wire_id}
         block["content"] = content if isinstance(content, str) else [words.block_of(part) for part in content]
+        _note_rest(rendered, call, fact, block["content"])
         if failed:
             block["is_error"] = True
     inner = block.get("content")
@@ -254,7 +257,29 @@ def _recorded(
         rendered.told[-1] = (call.key, "completed", text, call.part.name)
         _note_notice(call, "completed", text, rendered)
         out.changed = True
-    return _echoed(call, block), fact.group
+    echoed = _echoed(call, block)
+    if echoed is not block and block.get("toolset_name"):
+        rendered.adjustments.append(
+            Adjustment("trimmed", f"the result of call {call.key!r} names a toolset that its call does not",
+                       "ANT-PAIR-010", call.key, (fact.fact_id,), str(block["toolset_name"]))
+        )  # fmt: skip
+        out.changed = True
+    return echoed, fact.group
+
+
+def _note_rest(rendered: Rendered[Any], call: Call, fact: Any, made: Any) -> None:
+    """Report what a result of another API, and its parts, say beyond what is made of them."""
+    parts = () if isinstance(fact.content, str) else fact.content
+    received = [part.raw.value for part in parts if part.raw is not None]
+    rests = [remainder(fact.raw, call.part.id, call.part.name, made, received)] + [
+        remainder(part.raw, block) for part, block in zip(parts, made, strict=False) if part.raw is not None
+    ]
+    for rest in rests:
+        if rest is not None:
+            rendered.adjustments.append(
+                Adjustment("trimmed", f"the result of call {call.key!r} says more than this API has a place for",
+                           "ANT-MSG-004", call.key, (fact.fact_id,), rest)
+            )  # fmt: skip
 
 
 def _own(raw: Any) -> bool:
@@ -276,7 +301,6 @@ def _trimmed(rendered: Rendered[Any], call: Call, fact: CallFact, raw: dict[str,
 _TEXT_ONLY: Final = frozenset({"text"})
 _TOOLSET: Final = frozenset({"text", "image"})
 _BROWSER: Final = "browser"
-_BROWSER_TOOLS: Final = "browser_toolset_"
 
 
 _MOVABLE: Final = frozenset({"image", "document", "search_result", "text"})
@@ -345,11 +369,11 @@ def _fitting(
             _note(rendered, "dropped_empty", "a blank text in a result is left out", "ANT-RES-004", call, fact,
                   inner)  # fmt: skip
         elif (
-            kind == "image"
+            kind in ("image", "document")
             and (shown := pictures.honest(inner, rendered.adjustments, fact.fact_id)) is not inner
         ):
             if shown is None:
-                _note(rendered, "media_moved", "a picture that the API cannot take is left out", "ANT-BLK-006", call,
+                _note(rendered, "media_moved", f"a {kind} that the API cannot take is left out", "ANT-BLK-006", call,
                       fact, inner)  # fmt: skip
             elif kind in allowed:
                 kept.append(shown)
@@ -384,7 +408,7 @@ def _fitting(
 def _allowed(renderer: Renderer) -> frozenset[str]:
     """What the result of a tool of no toolset may hold: the state of a browser only where there is one."""
     browser = any(
-        (wire.word(t, "type") or "").startswith(_BROWSER_TOOLS) for t in renderer.head.tools_at(None)
+        (wire.word(t, "type") or "").startswith(wire.BROWSER_TOOLSET) for t in renderer.head.tools_at(None)
     )
     return wire.RESULT_BLOCKS if browser else wire.RESULT_BLOCKS - {"browser_state"}
 

@@ -28,12 +28,11 @@ def honest(block: dict[str, Any] | None, notes: Sequence[Adjustment], fact_id: s
     The same object comes back where nothing is wrong with it.
     """
     source = block.get("source") if block is not None else None
-    if (
-        block is None
-        or block.get("type") != "image"
-        or not isinstance(source, dict)
-        or source.get("type") != "base64"
-    ):
+    if block is None or not isinstance(source, dict):
+        return block
+    if block.get("type") == "document":
+        return _document(block, source, notes, fact_id)
+    if block.get("type") != "image" or source.get("type") != "base64":
         return block
     data = source.get("data")
     if not isinstance(data, str):
@@ -50,6 +49,19 @@ def honest(block: dict[str, Any] | None, notes: Sequence[Adjustment], fact_id: s
                    facts=(fact_id,), content=str(source.get("media_type")))
     )  # fmt: skip
     return {**block, "source": {**source, "media_type": kind, "data": plain}}
+
+
+def _document(
+    block: dict[str, Any], source: dict[str, Any], notes: Sequence[Adjustment], fact_id: str
+) -> dict[str, Any] | None:
+    """A document with its pictures; None where one of them is none that the API takes, since words may lean on it."""
+    held = source.get("content")
+    if source.get("type") != "content" or not isinstance(held, list):
+        return block
+    shown = [honest(inner, notes, fact_id) if isinstance(inner, dict) else inner for inner in held]
+    if all(a is b for a, b in zip(shown, held, strict=True)):
+        return block
+    return None if None in shown else {**block, "source": {**source, "content": shown}}
 
 
 def _kind(data: str) -> str | None:

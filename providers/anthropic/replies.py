@@ -38,6 +38,7 @@ def render(renderer: Renderer, step: Step, flow: Flow, before: Rendering[Any], o
         return
     if fact.kind == "reply_cut" and not entry.parts:
         return
+    words.note_message(out, entry)
     pieces: list[Piece] = []
     simple = True
     keys_of = iter(entry.calls)
@@ -51,10 +52,7 @@ def render(renderer: Renderer, step: Step, flow: Flow, before: Rendering[Any], o
                 # what models write between blocks and the API does not take back is no change of its own
                 out.changed = True
                 continue
-            raw = part.raw
-            own = raw is not None and raw.value.get("type") == "text"
-            block = words.replay(raw.value, out, entry) if own else {"type": "text", "text": text}
-            pieces.append(Piece(part, None, block))
+            pieces.append(Piece(part, None, words.spoken(part, out, entry)))
         elif kind == "tool_call":
             key = next(keys_of)
             if key is None:
@@ -127,6 +125,7 @@ def _call_block(renderer: Renderer, entry: Entry, key: str, part: ToolCall, out:
         if block.get("id") == wire_id and block.get("name") == name and type(block.get("input")) is dict:
             return block
         return {**block, "id": wire_id, "name": name, "input": given}
+    words.note_rest(out, entry, part.raw, part.id, part.name, arguments.text, given, call_id=key, what="call")
     return {"type": "tool_use", "id": wire_id, "name": name, "input": given}
 
 

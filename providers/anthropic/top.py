@@ -14,7 +14,8 @@ from normalizer import canonical
 from normalizer.identity import hashed, newest
 from normalizer.parts import Json, Text
 from normalizer.projection import Adjustment
-from normalizer.providers.anthropic import marks, wire
+from normalizer.providers.anthropic import keys, marks, wire
+from normalizer.remainders import beside_content, remainder, whole
 
 if TYPE_CHECKING:
     from normalizer.parts import Tool
@@ -100,6 +101,11 @@ def _instructions(top: Top, entries: list[Entry], said: int | None, row: Model) 
     """The top-level text, and the system messages for what was set later."""
     above: list[Entry] = []
     for entry in entries:
+        if (rest := beside_content(entry.fact)) is not None:
+            top.adjustments.append(
+                Adjustment("trimmed", "instructions say more beside their content than this API has a place for",
+                           "ANT-MSG-004", facts=(entry.fact.fact_id,), content=rest)
+            )  # fmt: skip
         late = said is not None and entry.fact.seq > said
         if late and row.system_messages == "yes":
             blocks = _system_blocks(top, entry, message=True)
@@ -128,11 +134,9 @@ def _system_blocks(top: Top, entry: Entry, *, message: bool) -> list[dict[str, A
     """The blocks of a system prompt or message: text only, never blank; tool changes only in a message."""
     blocks: list[dict[str, Any]] = []
     for part in entry.parts:
-        raw = getattr(part, "raw", None)
         if part.kind == "text":
             if part.text.strip():
-                own = raw is not None and raw.value.get("type") == "text"
-                blocks.append(raw.value if own else {"type": "text", "text": part.text})  # type: ignore[union-attr]
+                blocks.append(_text_block(top, entry, part))
         elif message and part.kind == "opaque" and part.type in wire.TOOL_CHANGES:
             blocks.append(part.raw.value)
             top.betas = (*top.betas, part.type)
@@ -143,10 +147,31 @@ def _system_blocks(top: Top, entry: Entry, *, message: bool) -> list[dict[str, A
                     "instructions hold text only; the rest is left out",
                     "ANT-SYS-001",
                     facts=(entry.fact.fact_id,),
-                    content=raw.text if raw is not None else None,
+                    content=whole(part),
                 )
             )
     return blocks
+
+
+def _text_block(top: Top, entry: Entry, part: Text) -> dict[str, Any]:
+    """A text as received, less keys of other APIs."""
+    value = part.raw.value if part.raw is not None else {}
+    made = (
+        {key: item for key, item in value.items() if key in keys.BLOCK_KEYS["text"]}
+        if value.get("type") == "text"
+        else {"type": "text", "text": part.text}
+    )
+    _note_rest(top, entry, part.raw, made, what="text")
+    return value if made == value else made
+
+
+def _note_rest(top: Top, entry: Entry, raw: Json | None, *said: Any, what: str) -> None:
+    """Report what a text or declaration of another API says beyond what is sent of it."""
+    if (rest := remainder(raw, *said)) is not None:
+        top.adjustments.append(
+            Adjustment("trimmed", f"a {what} of another API says more than this API has a place for", "ANT-MSG-004",
+                       facts=(entry.fact.fact_id,), content=rest)
+        )  # fmt: skip
 
 
 # ---------------------------------------------------------------- tools
@@ -232,6 +257,7 @@ def _tool(top: Top, entry: Entry, tool: Tool, *, own: bool) -> dict[str, Any] | 
         made["input_schema"] = _mended(schema)
         if tool.schema is not None and not _takes_object(schema):
             _note_schema(top, entry, tool)
+        _note_rest(top, entry, tool.raw, made, tool.name, schema, what="tool")
     name = made.get("name")
     if isinstance(name, str) and (fits := _fitting(top, name)) != name:
         made = {**made, "name": fits}

@@ -143,6 +143,9 @@ def capability(model: str) -> Model:
 IMAGE_TYPES: Final = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"})
 """Pictures by value. https://platform.claude.com/docs/en/build-with-claude/vision"""
 
+BROWSER_TOOLSET: Final = "browser_toolset_"
+"""How the types of toolsets begin whose results hold `browser_state`."""
+
 # Which result block belongs to which server tool. SDK: types/content_block_param.py
 RESULT_OF: Final[dict[str, str]] = {
     "web_search": "web_search_tool_result",

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any, Final
 from normalizer.parts import Json
 from normalizer.projection import Adjustment
 from normalizer.providers.anthropic import keys, pictures, wire
+from normalizer.remainders import beside_content, of_one_piece, remainder, whole
 
 if TYPE_CHECKING:
-    from normalizer.parts import Media
+    from normalizer.parts import Media, Text
     from normalizer.providers.anthropic.render import Out, Renderer
     from normalizer.transcript import Entry
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 def user_blocks(renderer: Renderer, entry: Entry, out: Out) -> list[dict[str, Any]]:
     """The blocks of a user message: blank text and what has no place on the user's side are left out."""
     blocks: list[dict[str, Any]] = []
+    note_message(out, entry)
     part: Any
     for part in entry.parts:
         kind = part.kind
@@ -25,10 +27,10 @@ def user_blocks(renderer: Renderer, entry: Entry, out: Out) -> list[dict[str, An
             if not text or text.isspace():
                 left_out(entry, out, "dropped_empty", "a blank text is left out", "ANT-BLK-002", part)
             else:
-                own = part.raw is not None and part.raw.value.get("type") == "text"
-                blocks.append(replay(part.raw.value, out, entry) if own else {"type": "text", "text": text})
+                blocks.append(spoken(part, out, entry))
         elif kind == "media":
-            block = pictures.honest(block_of(part), out.notes, entry.fact.fact_id)
+            made = block_of(part)
+            block = pictures.honest(made, out.notes, entry.fact.fact_id)
             if block is None or not usable(block):
                 left_out(
                     entry,
@@ -46,6 +48,7 @@ def user_blocks(renderer: Renderer, entry: Entry, out: Out) -> list[dict[str, An
                     entry, out, "media_moved", "an upload needs the code execution tool", "ANT-BLK-012", part
                 )
             else:
+                note_rest(out, entry, part.raw, made)
                 blocks.append(replay(block, out, entry))
         elif (
             kind == "opaque"
@@ -68,10 +71,38 @@ def user_blocks(renderer: Renderer, entry: Entry, out: Out) -> list[dict[str, An
 
 def left_out(entry: Entry, out: Out, kind: Any, message: str, because: str, part: Any) -> None:
     """Report a part that is not sent."""
-    raw = getattr(part, "raw", None)
-    content = raw.text if raw is not None else getattr(part, "text", None)
-    out.notes.append(Adjustment(kind, message, because, facts=(entry.fact.fact_id,), content=content))
+    out.notes.append(Adjustment(kind, message, because, facts=(entry.fact.fact_id,), content=whole(part)))
     out.changed = True
+
+
+def spoken(part: Text, out: Out, entry: Entry) -> dict[str, Any]:
+    """Words as a block: as received, or anew where another API wrote them otherwise."""
+    if part.raw is None:
+        return {"type": "text", "text": part.text}
+    if part.raw.value.get("type") == "text":
+        return replay(part.raw.value, out, entry)
+    note_rest(out, entry, of_one_piece(part.raw), part.text)
+    return {"type": "text", "text": part.text}
+
+
+def note_rest(
+    out: Out, entry: Entry, raw: Json | None, *said: Any, call_id: str | None = None, what: str = "block"
+) -> None:
+    """Report what a block of another API says beyond what is sent of it."""
+    if raw is not None and (rest := remainder(raw, *said)) is not None:
+        out.notes.append(
+            Adjustment("trimmed", f"a {what} of another API says more than this API has a place for", "ANT-MSG-004",
+                       call_id, (entry.fact.fact_id,), rest)
+        )  # fmt: skip
+
+
+def note_message(out: Out, entry: Entry) -> None:
+    """Report what a message of another API says beside its content: who speaks."""
+    if (rest := beside_content(entry.fact)) is not None:
+        out.notes.append(
+            Adjustment("trimmed", "a message says more beside its content than this API has a place for", "ANT-MSG-004",
+                       facts=(entry.fact.fact_id,), content=rest)
+        )  # fmt: skip
 
 
 FOREIGN: Final = frozenset(
@@ -165,9 +196,11 @@ def block_of(part: Any) -> dict[str, Any]:
 def _media(part: Media) -> dict[str, Any]:
     """A picture or document of another API, by value or address; the id of its file means nothing to this one."""
     kind = "image" if part.media == "image" else "document"
+    titled = {"title": part.name} if kind == "document" and part.name else {}
     if part.data is not None:
-        return {"type": kind, "source": {"type": "base64", "media_type": part.media_type, "data": part.data}}
+        source = {"type": "base64", "media_type": part.media_type, "data": part.data}
+        return {"type": kind, "source": source, **titled}
     if part.url is not None:
-        return {"type": kind, "source": {"type": "url", "url": part.url}}
+        return {"type": kind, "source": {"type": "url", "url": part.url}, **titled}
     named = {"media_type": part.media_type, "file_id": part.file_id, "name": part.name}
     return {"type": part.media, **{key: word for key, word in named.items() if word is not None}}

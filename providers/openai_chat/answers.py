@@ -14,6 +14,7 @@ from normalizer.outcomes import decide
 from normalizer.parts import Json
 from normalizer.projection import Adjustment
 from normalizer.providers.openai_chat import keys, media, replies, wire
+from normalizer.remainders import remainder, whole
 
 if TYPE_CHECKING:
     from normalizer.facts import CallFact
@@ -123,7 +124,7 @@ def _answer(
         text = notices.notice(call, kind, subject, renderer.options.notices)
     out.notes.append(
         Adjustment("notice", f"call {call.key!r} has no recorded result: its outcome ({kind}) is told instead", kind,
-                   call.key, tuple(f.fact_id for f in call.facts))
+                   call.key, tuple(f.fact_id for f in call.facts), notices.stood_for(call))
     )  # fmt: skip
     rendered.told.append((call.key, kind, text, name))
     return _message(renderer, call, wire_id, text, _own_raw(call.facts), legacy=legacy)
@@ -175,6 +176,12 @@ def _recorded(
         _note(out, "trimmed", "a tool message has keys that the API does not take back", "OAC-STRUCT-006", call, fact,
               Json.of(extra).text)  # fmt: skip
     content = fact.content
+    if raw is None:
+        parts = () if isinstance(content, str) else content
+        received = [part.raw.value for part in parts if part.raw is not None]
+        shown = [getattr(part, "text", None) for part in parts]
+        flag = {"is_error": fact.is_error}
+        _note_rest(out, call, fact, fact.raw, call.part.id, call.part.name, received, shown or content, flag)
     if legacy and raw is not None and raw.get("content", "") is None:
         content = None
     elif isinstance(content, str):
@@ -202,10 +209,11 @@ def _listed(renderer: Renderer, entry: Entry, call: Call, fact: Any, out: Out, *
         elif part.kind == "media":
             if part.media in ("document", "search_result") and (words := media.document_words(part)):
                 texts.append({"type": "text", "text": renderer.limited(entry, words, out)})
+                _note_rest(out, call, fact, part.raw, words, part.media_type)
                 continue
             moved.append(part)
             _note(out, "media_moved", f"a medium ({part.media}) in the result of call {call.key!r} is sent behind the"
-                  " results", "OAC-CONTENT-002", call, fact, media.whole(part))  # fmt: skip
+                  " results", "OAC-CONTENT-002", call, fact, whole(part))  # fmt: skip
         else:
             texts.append({"type": "text", "text": renderer.limited(entry, part.raw.text, out)})
             _note(out, "told_as_text", f"a part of type {part.type!r} in a result is sent as its JSON text",
@@ -225,10 +233,20 @@ def moved_media(
         if rule is not None:
             out.notes.append(
                 Adjustment("media_moved", f"a medium ({part.media}) that the API cannot take is named in words", rule,
-                           facts=(fact_id,), content=media.whole(part))
+                           facts=(fact_id,), content=whole(part))
             )  # fmt: skip
+        elif (rest := media.rest(part, made)) is not None:
+            text = f"a medium ({part.media}) in a result says more than the API has a place for"
+            out.notes.append(Adjustment("trimmed", text, "OAC-STRUCT-006", facts=(fact_id,), content=rest))
         found.extend(made)
     return found
+
+
+def _note_rest(out: Out, call: Call, fact: Any, raw: Json | None, *said: Any) -> None:
+    """Report what a result of another API, or a part of one, says beyond what is sent of it."""
+    if (rest := remainder(raw, *said)) is not None:
+        _note(out, "trimmed", f"the result of call {call.key!r} says more than this API has a place for",
+              "OAC-STRUCT-006", call, fact, rest)  # fmt: skip
 
 
 def _note(

@@ -9,6 +9,7 @@ from normalizer.parts import Json
 from normalizer.projection import Adjustment
 from normalizer.providers.openai_chat import keys, wire
 from normalizer.recording import begins_json
+from normalizer.remainders import remainder
 
 if TYPE_CHECKING:
     from collections.abc import Container
@@ -27,6 +28,11 @@ def block(renderer: Renderer, entry: Entry, key: str, part: ToolCall, out: Out) 
     if wire_id != part.id and part.form != LEGACY:
         _renamed(entry, key, part, wire_id, out)
     own = part.raw.value if part.raw is not None and entry.fact.api in (None, wire.API) else None
+    if own is None and (rest := remainder(part.raw, part.id, part.name, part.arguments.text)) is not None:
+        out.notes.append(
+            Adjustment("trimmed", f"call {key!r} says more than this API has a place for", "OAC-STRUCT-006", key,
+                       (entry.fact.fact_id,), rest)
+        )  # fmt: skip
     if part.form == "custom":
         if renderer.profile.custom_tools or own is not None:
             payload: dict[str, Any] = {"name": name, "input": _free_text(part)}

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from normalizer.parts import Json
 from normalizer.providers.openai_chat import keys, wire
+from normalizer.remainders import remainder
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -31,6 +31,12 @@ def blocks(part: Media, profile: Profile, model: str | None) -> Made:
         return [{"type": "text", "text": words}], None
     what = f"{part.media} {part.name!r}" if part.name else part.media
     return [{"type": "text", "text": f"[left out here: {what}]"}], rule
+
+
+def rest(part: Media, made: list[Block]) -> str | None:
+    """What a medium as received says beyond what is sent of it."""
+    form = (part.media_type or "").partition("/")[2]
+    return remainder(part.raw, made, part.media_type, form)
 
 
 def _image(part: Media, profile: Profile, model: str | None) -> tuple[Block | None, str]:
@@ -135,15 +141,3 @@ def document_words(part: Media) -> str:
     words = "\n".join(found)
     title = part.name or (source if isinstance(source, str) else None)
     return f"[{title}]\n{words}" if words and title else words
-
-
-def whole(part: Any) -> str | None:
-    """All of a part as text, for a report."""
-    if part.raw is not None:
-        text: str = part.raw.text
-        return text
-    shown = {
-        key: getattr(part, key, None)
-        for key in ("media", "media_type", "data", "url", "file_id", "name", "text")
-    }
-    return Json.of({key: value for key, value in shown.items() if value is not None}).text

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from normalizer.parts import Json
 from normalizer.projection import Adjustment
-from normalizer.providers.openai_chat import media, wire
+from normalizer.providers.openai_chat import wire
+from normalizer.remainders import whole
 
 if TYPE_CHECKING:
     from normalizer.parts import Reasoning
@@ -140,5 +141,5 @@ def _drop(entry: Entry, thought: Reasoning, rule: str, out: Out) -> None:
     out.dropped = True
     out.notes.append(
         Adjustment("dropped_reasoning", "reasoning that this server or model does not take", rule,
-                   facts=(entry.fact.fact_id,), content=media.whole(thought))
+                   facts=(entry.fact.fact_id,), content=whole(thought))
     )  # fmt: skip

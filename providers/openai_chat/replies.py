@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from normalizer.parts import Json
 from normalizer.projection import Adjustment
-from normalizer.providers.openai_chat import calls, keys, media, quotes, reasoning, wire
+from normalizer.providers.openai_chat import calls, keys, quotes, reasoning, wire
+from normalizer.remainders import of_one_piece, remainder, whole
 
 if TYPE_CHECKING:
     from normalizer.parts import Media, Reasoning, ServerToolCall, ServerToolResult, Text
@@ -134,7 +135,7 @@ def _text(renderer: Renderer, entry: Entry, part: Text, said: _Said, out: Out, *
             "dropped_empty",
             "an empty text is left out",
             "OAC-STRUCT-004",
-            content=media.whole(part),
+            content=whole(part),
         )
         return
     said.words.append(text_block(renderer, entry, part.text, raw, out))
@@ -142,25 +143,23 @@ def _text(renderer: Renderer, entry: Entry, part: Text, said: _Said, out: Out, *
 
 def text_block(renderer: Renderer, entry: Entry, text: str, raw: Any, out: Out) -> dict[str, Any]:
     """A text part, as received or anew, less the keys that the API does not know."""
-    text = renderer.limited(entry, text, out)
+    limited = renderer.limited(entry, text, out)
     if not isinstance(raw, dict):
-        return {"type": "text", "text": text}
+        return {"type": "text", "text": limited}
     known = keys.PART_KEYS["text"] | renderer.profile.part_keys
-    if extra := _beside_words(raw, known):
-        _note(entry, out, "trimmed", "a text has keys that the API does not know", "OAC-STRUCT-006",
-              content=Json.of(extra).text)  # fmt: skip
-    if raw.get("type") != "text" or raw.get("text") != text:
-        return {"type": "text", "text": text}
-    return raw if raw.keys() <= known else {key: value for key, value in raw.items() if key in known}
-
-
-def _beside_words(raw: dict[str, Any], known: frozenset[str]) -> Any:
-    """What a text says beside its words and has no place here: citations above all. Cache marks are no words."""
-    if raw.get("type") == "text":
-        return {k: v for k, v in raw.items() if k not in known and k != "cache_control" and v is not None}
-    held = raw.get("content")
-    parts = held if isinstance(held, list) else [raw]
-    return [part["annotations"] for part in parts if isinstance(part, dict) and part.get("annotations")]
+    kept = {key: value for key, value in raw.items() if key in known} if raw.get("type") == "text" else {}
+    if rest := remainder(of_one_piece(Json.of(raw)), kept, text):
+        _note(
+            entry,
+            out,
+            "trimmed",
+            "a text has keys that the API does not know",
+            "OAC-STRUCT-006",
+            content=rest,
+        )
+    if kept.get("text") != limited:
+        return {"type": "text", "text": limited}
+    return raw if raw.keys() <= known else kept
 
 
 def _medium(renderer: Renderer, entry: Entry, part: Media, said: _Said, out: Out, *, own: bool) -> None:
@@ -175,7 +174,7 @@ def _medium(renderer: Renderer, entry: Entry, part: Media, said: _Said, out: Out
     else:
         out.dropped = True
         _note(entry, out, "media_moved", f"a reply cannot hold a medium ({part.media}): it is left out",
-              "OAC-CONTENT-003", content=media.whole(part))  # fmt: skip
+              "OAC-CONTENT-003", content=whole(part))  # fmt: skip
 
 
 def _opaque(renderer: Renderer, entry: Entry, part: Any, said: _Said, out: Out, *, own: bool) -> None:
@@ -197,7 +196,7 @@ def _server(
     out.dropped = True
     raw = part.raw
     _note(entry, out, "dropped_server_tool", "a call that the provider's own server ran has no form here",
-          "OAC-STATE-003", call_id=key, content=raw.text if raw is not None else media.whole(part))  # fmt: skip
+          "OAC-STATE-003", call_id=key, content=raw.text if raw is not None else whole(part))  # fmt: skip
     if renderer.options.server_tools == "quote":
         call = renderer.server_calls.get(key or "")
         if part.kind == "server_tool_call":
@@ -213,7 +212,7 @@ def _last_fallback(entry: Entry) -> int:
 
 def _refused(renderer: Renderer, entry: Entry, out: Out) -> None:
     """A refused turn is no history; a call of it that was started is told in words."""
-    content = Json.of([media.whole(part) for part in entry.parts]).text if entry.parts else None
+    content = Json.of([whole(part) for part in entry.parts]).text if entry.parts else None
     _note(
         entry,
         out,
@@ -283,7 +282,7 @@ def _no_words(
 
 
 def _nothing_left(entry: Entry, out: Out) -> None:
-    held = "\n".join(words for part in entry.parts if (words := media.whole(part))) or None
+    held = "\n".join(words for part in entry.parts if (words := whole(part))) or None
     _note(
         entry, out, "dropped_empty", "a reply with nothing in it is left out", "OAC-STRUCT-004", content=held
     )

@@ -14,6 +14,7 @@ from normalizer.errors import CannotProject
 from normalizer.identity import hashed
 from normalizer.projection import Adjustment
 from normalizer.providers.openai_chat import wire
+from normalizer.remainders import remainder
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -178,6 +179,13 @@ def _tool(top: Top, entry: Entry, tool: Tool, profile: Profile, own: Any) -> dic
     made["parameters"] = (
         tool.schema.value if tool.schema is not None else {"type": "object", "properties": {}}
     )
+    if isinstance(raw, dict) and raw.get("type") == "function" and isinstance(raw.get("strict"), bool):
+        made["strict"] = raw["strict"]  # Responses declares functions alike
+    if (rest := remainder(tool.raw, made, tool.name)) is not None:
+        top.adjustments.append(
+            Adjustment("trimmed", f"the declaration of the tool {tool.name!r} says more than this API has a place for",
+                       "OAC-STRUCT-006", facts=(entry.fact.fact_id,), content=rest)
+        )  # fmt: skip
     return {"type": "function", "function": made}
 
 

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from normalizer.parts import Json
 from normalizer.projection import Adjustment
 from normalizer.providers.openai_chat import keys, media, replies, top, wire
+from normalizer.remainders import whole
 
 if TYPE_CHECKING:
     from normalizer.projection import AdjustmentKind
     from normalizer.providers.openai_chat.render import Out, Renderer
     from normalizer.transcript import Entry
+
+
+_OF_ITEMS: Final = frozenset({"type", "status"})
+"""Keys by which Responses says that an item is a message, and whole."""
 
 
 class Side:
@@ -89,7 +94,10 @@ class Side:
                 blocks.extend(made)
                 if rule is not None:
                     self._note(entry, "media_moved", f"a medium ({part.media}) that the API cannot take is told",
-                               rule, media.whole(part))  # fmt: skip
+                               rule, whole(part))  # fmt: skip
+                elif (rest := media.rest(part, made)) is not None:
+                    self._note(entry, "trimmed", f"a medium ({part.media}) says more than the API has a place for",
+                               "OAC-STRUCT-006", rest)  # fmt: skip
             elif (
                 part.kind == "opaque"
                 and wire.is_unknown(part.type)
@@ -99,14 +107,15 @@ class Side:
                 blocks.append(part.raw.value)
             else:
                 self._note(entry, "dropped_fragment", f"a part of kind {part.kind!r} has no place in a user message",
-                           "OAC-CONTENT-010", media.whole(part))  # fmt: skip
+                           "OAC-CONTENT-010", whole(part))  # fmt: skip
         return blocks
 
     def _ordered(self, entry: Entry, message: dict[str, Any], raw: dict[str, Any]) -> dict[str, Any]:
         """The keys in the order in which they were received, less those that the API does not take."""
         found: dict[str, Any] = {}
         role = message["role"]
-        extra = {k: v for k, v in raw.items() if k not in keys.MESSAGE_KEYS["user"] and v is not None}
+        known = keys.MESSAGE_KEYS["user"] | (_OF_ITEMS if raw.get("type") == "message" else frozenset())
+        extra = {k: v for k, v in raw.items() if k not in known and v is not None}
         for key, value in raw.items():
             if key in message:
                 found[key] = message[key]
@@ -157,11 +166,11 @@ class Side:
                 made, _ = media.blocks(part, self.renderer.profile, self.renderer.model)
                 moved.extend(made)
                 self._note(entry, "media_moved", "a medium in instructions is sent in a user message",
-                           "OAC-CONTENT-004", media.whole(part))  # fmt: skip
+                           "OAC-CONTENT-004", whole(part))  # fmt: skip
             else:
                 kind: AdjustmentKind = "dropped_empty" if part.kind == "text" else "dropped_fragment"
                 self._note(entry, kind, "instructions hold text only; the rest is left out", "OAC-CONTENT-004",
-                           media.whole(part))  # fmt: skip
+                           whole(part))  # fmt: skip
         if not entry.parts and top.recorded_role(entry) is not None:
             self._note(
                 entry,

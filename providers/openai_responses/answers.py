@@ -14,6 +14,7 @@ from normalizer.outcomes import decide
 from normalizer.parts import Json
 from normalizer.projection import Adjustment
 from normalizer.providers.openai_responses import items, keys, media, wire
+from normalizer.remainders import remainder, whole
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -172,6 +173,7 @@ def _recorded(renderer: Renderer, call: Call, fact: Any, found: Answer) -> None:
         item = _with_caller(call, item)
     else:
         item = _MAKERS[form](call, fact, notes)
+        _note_rest(call, fact, item, notes)
         if item is not None:
             name = "id" if form == "local_shell_call" else "call_id"
             item = _with_caller(call, {"type": wire.ANSWERS[form], name: wire_id, **item})
@@ -187,6 +189,21 @@ def _recorded(renderer: Renderer, call: Call, fact: Any, found: Answer) -> None:
     notes.extend(_others(call))
     found.item = item
     found.notes = tuple(notes)
+
+
+def _note_rest(call: Call, fact: Any, item: Item | None, notes: list[Adjustment]) -> None:
+    """Report what a result as received says beyond what is made of it; its parts are looked at one by one."""
+    parts = () if isinstance(fact.content, str) else fact.content
+    received = [part.raw.value for part in parts if part.raw is not None]
+    shown = [getattr(part, "text", None) for part in parts] or fact.content
+    flag = {"is_error": fact.is_error}
+    if (rest := remainder(fact.raw, call.part.id, call.part.name, received, shown, item, flag)) is not None:
+        notes.append(_rest_of(call, fact, rest))
+
+
+def _rest_of(call: Call, fact: Any, rest: str) -> Adjustment:
+    message = f"the result of call {call.key!r} says more than this API has a place for"
+    return Adjustment("trimmed", message, "OAR-STRUCT-006", call.key, (fact.fact_id,), rest)
 
 
 def _others(call: Call) -> Iterator[Adjustment]:
@@ -242,6 +259,8 @@ def _output(call: Call, fact: Any, notes: list[Adjustment]) -> str | list[Item]:
         piece, because = media.piece(part)
         if piece is not None:
             made.append(piece)
+            if (rest := media.rest(part, piece)) is not None:
+                notes.append(_rest_of(call, fact, rest))
         elif part.kind == "opaque":
             made.append({"type": "input_text", "text": part.raw.text})
             message = "a part of a result is sent as its JSON text"
@@ -254,7 +273,7 @@ def _output(call: Call, fact: Any, notes: list[Adjustment]) -> str | list[Item]:
 
 
 def _note(kind: Any, message: str, because: str, call: Call, fact: Any, part: Any) -> Adjustment:
-    content = part.raw.text if part is not None and part.raw is not None else None
+    content = whole(part) if part is not None else None
     return Adjustment(kind, message, because, call.key, (fact.fact_id,), content)
 
 

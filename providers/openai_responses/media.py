@@ -14,6 +14,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from normalizer.providers.openai_responses import wire
+from normalizer.remainders import remainder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -38,6 +39,11 @@ def piece(part: Any) -> tuple[Piece | None, str]:
     if words := _words(part):
         return {"type": "input_text", "text": words}, ""
     return _MAKERS.get(part.media, _nothing)(part)
+
+
+def rest(part: Any, made: Piece) -> str | None:
+    """What a text or medium as received says beyond what is sent of it."""
+    return remainder(part.raw, made, getattr(part, "media_type", None))
 
 
 def left_out(part: Any) -> Piece:

@@ -14,6 +14,7 @@ from normalizer.facts import News
 from normalizer.projection import Adjustment
 from normalizer.providers.openai_responses import answers, keys, media, replies, wire
 from normalizer.providers.openai_responses.top import envelope
+from normalizer.remainders import whole
 from normalizer.stepping import Rendered, Rendering, Step
 
 if TYPE_CHECKING:
@@ -258,7 +259,7 @@ class _Side:
             notes.append(
                 Adjustment(
                     "notice", f"call {call.key!r} has no recorded result: its outcome ({found.kind}) is told instead",
-                    found.kind, call.key, tuple(f.fact_id for f in call.facts),
+                    found.kind, call.key, tuple(f.fact_id for f in call.facts), notices.stood_for(call),
                 )
             )  # fmt: skip
 
@@ -321,14 +322,16 @@ class _Side:
             made, because = media.piece(part)
             if made is not None:
                 pieces.append(made)
+                if (rest := media.rest(part, made)) is not None:
+                    self._note("trimmed", f"a {part.kind} part says more than this API has a place for",
+                               "OAR-STRUCT-006", entry, rest)  # fmt: skip
                 continue
             if part.kind == "media":
                 pieces.append(media.left_out(part))
-            raw = getattr(part, "raw", None)
             self._note(
                 "media_moved" if part.kind == "media" else "dropped_fragment",
                 f"a {getattr(part, 'media', None) or part.kind} has no form in a user message", because, entry,
-                raw.text if raw is not None else getattr(part, "text", None),
+                whole(part),
             )  # fmt: skip
         if pieces or (frame is not None and not entry.parts):
             self._message(entry, frame, pieces)

@@ -13,6 +13,7 @@ from normalizer.parts import Json
 from normalizer.projection import Adjustment
 from normalizer.providers.openai_responses import answers, items, keys, quotes, server_calls, thinking, wire
 from normalizer.recording import begins_json
+from normalizer.remainders import beside_content, remainder
 
 if TYPE_CHECKING:
     from normalizer.parts import ToolCall
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from normalizer.transcript import Entry
 
 TOLD: Final = "told"
-_WORDS: Final = frozenset({"type", "text", "cache_control"})
 _ITEM: Final = frozenset({"server_tool_call", "server_tool_result", "reasoning", "opaque"})
 
 
@@ -47,6 +47,16 @@ def render(renderer: Renderer, step: Step, out: Out) -> None:
     if not own and getattr(fact, "stop_reason", None) == "refusal":
         _refused(renderer, entry, out)
         return
+    if not own and (rest := beside_content(fact)) is not None:
+        note(
+            entry,
+            out,
+            "trimmed",
+            "a message says more than this API has a place for",
+            "OAR-STRUCT-006",
+            None,
+            rest,
+        )
     pieces = _pieces(entry, out)
     void = _void(pieces) if not own else -1
     for piece in pieces:
@@ -129,13 +139,16 @@ def _text(entry: Entry, piece: Piece, out: Out, *, own: bool) -> None:
         drop(entry, piece, out, "dropped_empty", "a blank text is left out", "OAR-STRUCT-004")
     else:
         piece.item = {"role": "assistant", "content": answers.cut(part.text)}
-        raw = part.raw.value if part.raw is not None else None
-        beside = {k: v for k, v in raw.items() if k not in _WORDS and v} if isinstance(raw, dict) else {}
-        if beside:
-            out.notes.append(
-                Adjustment("trimmed", "what stands beside a text does not go to this API", "OAR-STRUCT-005",
-                           facts=(entry.fact.fact_id,), content=Json.of(beside).text)
-            )  # fmt: skip
+        if (rest := remainder(part.raw, part.text)) is not None:
+            note(
+                entry,
+                out,
+                "trimmed",
+                "what stands beside a text does not go to this API",
+                "OAR-STRUCT-005",
+                None,
+                rest,
+            )
 
 
 def _opaque(renderer: Renderer, entry: Entry, piece: Piece, out: Out, *, own: bool) -> None:
@@ -209,7 +222,22 @@ def _call_item(renderer: Renderer, entry: Entry, piece: Piece, out: Out, *, own:
         given = text if isinstance(text, str) else part.arguments.text
         return {"type": form, "call_id": wire_id, "name": name, "input": given}
     made = {"type": "function_call", "call_id": wire_id, "name": name, "arguments": _arguments(part, own=own)}
+    _note_rest(entry, call.key, part, out)
     return {**made, "status": "completed"} if _looks_cut(part) else made
+
+
+def _note_rest(entry: Entry, key: str, part: ToolCall, out: Out) -> None:
+    """Report what a call as received says beyond its id, name and arguments."""
+    if (rest := remainder(part.raw, part.id, part.name, part.arguments.text)) is not None:
+        note(
+            entry,
+            out,
+            "trimmed",
+            f"call {key!r} says more than there is a place for",
+            "OAR-STRUCT-006",
+            key,
+            rest,
+        )
 
 
 def _looks_cut(part: ToolCall) -> bool:
@@ -233,6 +261,7 @@ def tell(
     if found.text is None or found.item is not None or found.open:
         found = answers.in_words(renderer, call)
     piece.item = None
+    _note_rest(entry, call.key, call.part, out)
     out.told.append((call, found))
     out.notes.append(
         Adjustment("told_as_text", f"call {call.key!r} is told in words: {message}", because or found.kind, call.key,

@@ -15,6 +15,7 @@ from normalizer.identity import hashed
 from normalizer.parts import Json
 from normalizer.projection import Adjustment
 from normalizer.providers.openai_responses import keys, media, wire
+from normalizer.remainders import beside_content, remainder, whole
 
 if TYPE_CHECKING:
     from normalizer.facts import RequestSent
@@ -89,6 +90,7 @@ def _instructions(top: Top, entries: list[Entry], said: int | None) -> None:
             if (item := _message(top, entry)) is not None:
                 top.later[fact.fact_id] = item
         elif entry.parts:
+            _note_rest(top, entry, beside_content(fact), "an instruction message")
             text = _text(top, entry)
             top.instructions = text or None
 
@@ -112,12 +114,12 @@ def _pieces(top: Top, entry: Entry) -> list[Item]:
         made, because = media.piece(part)
         if made is not None:
             found.append(made)
+            _note_rest(top, entry, media.rest(part, made), "a part of an instruction")
             continue
-        raw = getattr(part, "raw", None)
         top.adjustments.append(
             Adjustment("media_moved" if part.kind == "media" else "dropped_fragment",
                        "a part of an instruction has no form here", because, facts=(entry.fact.fact_id,),
-                       content=raw.text if raw is not None else getattr(part, "text", None))
+                       content=whole(part))
         )  # fmt: skip
     return found
 
@@ -140,14 +142,23 @@ def _text(top: Top, entry: Entry) -> str:
     for part in entry.parts:
         if part.kind == "text":
             found.append(part.text)
+            _note_rest(top, entry, remainder(part.raw, part.text), "an instruction")
         else:
-            raw = getattr(part, "raw", None)
             top.adjustments.append(
                 Adjustment("media_moved" if part.kind == "media" else "dropped_fragment",
                            "instructions are words only; the rest is left out", "OAR-CONTENT-002",
-                           facts=(entry.fact.fact_id,), content=raw.text if raw is not None else None)
+                           facts=(entry.fact.fact_id,), content=whole(part))
             )  # fmt: skip
     return "\n\n".join(text for text in found if text) if len(found) > 1 else "".join(found)
+
+
+def _note_rest(top: Top, entry: Entry, rest: str | None, what: str) -> None:
+    """Report what was said beyond what is sent of it."""
+    if rest is not None:
+        top.adjustments.append(
+            Adjustment("trimmed", f"{what} says more than this API has a place for", "OAR-STRUCT-006",
+                       facts=(entry.fact.fact_id,), content=rest)
+        )  # fmt: skip
 
 
 # ---------------------------------------------------------------- tools
@@ -219,6 +230,7 @@ def _tool(top: Top, entry: Entry, tool: Tool, *, own: bool) -> Any:
         else None
     )
     made["strict"] = strict if isinstance(strict, bool) else False  # the default differs between the APIs
+    _note_rest(top, entry, remainder(tool.raw, made, tool.name), f"the declaration of the tool {tool.name!r}")
     return made
 
 
