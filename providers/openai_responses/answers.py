@@ -170,7 +170,13 @@ def _recorded(renderer: Renderer, call: Call, fact: Any, found: Answer) -> None:
         name = "id" if form == "local_shell_call" and "call_id" not in item else "call_id"
         if item.get(name) != wire_id and not (form == "tool_search_call" and call.part.id is None):
             item = {**item, name: wire_id}
+        named = item.get("caller")
         item = _with_caller(call, item)
+        if named is not None and item.get("caller") != named:
+            notes.append(
+                Adjustment("trimmed", f"the result of call {call.key!r} names another caller than the call does",
+                           "OAR-PROG-002", call.key, (fact.fact_id,), Json.of(named).text)
+            )  # fmt: skip
     else:
         item = _MAKERS[form](call, fact, notes)
         _note_rest(call, fact, item, notes)
