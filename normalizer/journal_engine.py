@@ -21,9 +21,12 @@ from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from normalizer import journal_schema
 from normalizer.errors import JournalError
+from normalizer.journal_driven import BEGIN, Driven
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+    from sqlalchemy import PoolProxiedConnection
 
 T = TypeVar("T")
 
@@ -62,7 +65,7 @@ _ERRORS: Final = (
 )
 
 
-_inherited: list[Engine] = []
+_inherited: list[object] = []
 """Connections that a forked child must neither use nor close, since they are its parent's. Kept, so that nothing
 collects them."""
 
@@ -76,6 +79,8 @@ class Database:
         self.sqlite = url.get_backend_name() == "sqlite"
         self._patience = patience
         self._closed = False
+        # SQLite's one writer keeps its connection: to fetch and return it is a good part of a short append
+        self._kept: PoolProxiedConnection | None = None
         self._connect()
         try:
             with self.told("open the journal"):
@@ -92,6 +97,13 @@ class Database:
     def close(self) -> None:
         """Close every connection."""
         self._closed = True
+        if self._pid != os.getpid():
+            self._leave_to_parent()
+            return
+        with self._one_writer:
+            if self._kept is not None:
+                self._kept.close()
+                self._kept = None
         self._engine.dispose()
 
     def read(self, work: Callable[[Connection], T]) -> T:
@@ -102,14 +114,39 @@ class Database:
         """What `work` gives, once all it wrote is durable."""
         return _twice(self._write, work)
 
+    def drive(self, work: Callable[[Driven], T]) -> T:
+        """As `write`, by the driver alone and without a second try: for what is written often, and in few statements.
+
+        After `unreachable` nobody knows whether it was written.
+        """
+        engine = self._ours()
+        with self.told("write"), self._one_writer:
+            held, self._kept = self._kept or engine.raw_connection(), None
+            try:
+                driven = Driven(engine, held)
+                done = work(driven)
+                driven.commit()
+                if self.sqlite and not self._closed:
+                    self._kept = held
+            except DBAPIError as error:
+                if error.connection_invalidated:
+                    held.invalidate(error)
+                raise
+            finally:
+                if self._kept is not held:
+                    held.close()  # which takes back what was not committed
+            return done
+
     def _read(self, work: Callable[[Connection], T]) -> T:
         with self.told("read"), self._ours().connect() as connection, connection.begin():
             return work(connection)
 
     def _write(self, work: Callable[[Connection], T]) -> T:
-        with self.told("write"), self._ours().connect() as connection:
+        engine = self._ours()
+        # the queue before the connection: whoever waits in it holds none that a reader could use
+        with self.told("write"), self._one_writer, engine.connect() as connection:
             connection.execution_options(**{_WRITES: True})
-            with self._one_writer, connection.begin():
+            with connection.begin():
                 return work(connection)
 
     @contextmanager
@@ -117,7 +154,7 @@ class Database:
         """Say an error of the database as `JournalError`."""
         try:
             yield
-        except (SQLAlchemyError, sqlite3.Error) as error:
+        except (SQLAlchemyError, self._engine.dialect.loaded_dbapi.Error) as error:
             reason, advice = _meaning(error)
             cause = str(getattr(error, "orig", None) or error).strip().split("\n", 1)[0]
             raise JournalError(
@@ -132,40 +169,40 @@ class Database:
         if self._closed:
             raise JournalError(f"the journal {self.name!r} is closed; open it again", reason="closed")
         if self._pid != os.getpid():
-            _inherited.append(self._engine)
+            self._leave_to_parent()
             self._connect()
         return self._engine
+
+    def _leave_to_parent(self) -> None:
+        _inherited.append((self._engine, self._kept))
+        self._kept = None
 
     def _connect(self) -> None:
         self._pid = os.getpid()
         # SQLite has one writer at a time: threads queue here, in order, instead of polling for the file's lock
-        self._one_writer = threading.Lock() if self.sqlite else _NoLock()
-        # after the wait for a conversation's lock, every statement has to see what the one before it recorded
-        options: Any = (
-            {"connect_args": {"timeout": self._patience}}
-            if self.sqlite
-            else {"isolation_level": "READ COMMITTED"}
-        )
+        self._one_writer = threading.RLock() if self.sqlite else _NoLock()
         self._engine = create_engine(
             _read_only(self.url) if self.sqlite and self.read_only else self.url,
             pool_timeout=self._patience,
-            **options,
+            connect_args={"timeout": self._patience} if self.sqlite else {},
         )
         event.listen(self._engine, "connect", self._on_connect)
-        if self.sqlite:
-            event.listen(self._engine, "begin", _begin)
+        event.listen(self._engine, "begin", _begin)
 
     def _on_connect(self, connection: Any, _record: object) -> None:
+        # with both drivers transactions begin where we say so, see BEGIN
         if self.sqlite:
-            connection.isolation_level = None  # transactions begin where we say so, see _begin
+            connection.isolation_level = None
             for setting in ("synchronous=FULL", "fullfsync=ON", "checkpoint_fullfsync=ON"):
                 connection.execute(f"PRAGMA {setting}")
             return
+        connection.autocommit = True
+        # the isolation of a statement that is its own transaction
+        connection.execute("SELECT set_config('default_transaction_isolation', 'read committed', false)")
         connection.execute("SELECT set_config('synchronous_commit', 'on', false) WHERE"
                            " current_setting('synchronous_commit') = 'off'")  # fmt: skip
         if self.read_only:
             connection.execute("SET default_transaction_read_only = on")
-        connection.commit()
 
     def _prepare(self) -> None:
         """Make the database one of this release."""
@@ -249,9 +286,8 @@ def _raw(connection: Connection) -> Any:
 
 
 def _begin(connection: Connection) -> None:
-    # A writer takes its lock before it reads: one that asked for it later could be refused for what it had read.
-    writes = connection.get_execution_options().get(_WRITES)
-    _raw(connection).execute("BEGIN IMMEDIATE" if writes else "BEGIN")
+    writes = bool(connection.get_execution_options().get(_WRITES))
+    connection.exec_driver_sql(BEGIN[connection.dialect.name][writes])
 
 
 def _read_only(url: URL) -> URL:
@@ -307,7 +343,7 @@ def _meaning(error: Exception) -> tuple[str, str]:
             return reason, advice
     if isinstance(error, DBAPIError) and error.connection_invalidated:
         return "unreachable", "the connection to the server broke"
-    if "connection" in str(getattr(error, "orig", "")):
+    if "connection" in str(getattr(error, "orig", error)):
         return "cannot_open", "the server cannot be reached; does it run, and is the address right?"
     return "journal", "see the cause"
 

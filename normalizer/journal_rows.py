@@ -11,18 +11,18 @@ from pydantic import TypeAdapter, ValidationError
 from pydantic_core import PydanticSerializationError
 
 from normalizer.errors import JournalError
-from normalizer.facts import FACT, FACTS
+from normalizer.facts import FACTS
 from normalizer.journal_gate import gate_of
 from normalizer.journal_runs import ProcessId, Run
 from normalizer.reading import Fragment
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from normalizer.facts import Fact
 
 FRAGMENT: Final = TypeAdapter(Fragment)
-_new, _set = object.__new__, object.__setattr__
+_NUMBER: Final = {"seq"}
 
 
 def stamp(moment: datetime) -> str:
@@ -31,7 +31,17 @@ def stamp(moment: datetime) -> str:
 
 
 def row(conversation: str, fact: Any, recorded_at: str) -> tuple[Any, ...]:
-    """The row of a numbered fact, in the order of the table's columns, which is that of the statement."""
+    """The row of a numbered fact, in the order of the table's columns, which is that of the statement.
+
+    The body is JSON, without the number, and without what is absent (None, everywhere in a fact).
+    """
+    cls: Any = type(fact)
+    try:
+        body = _encoder(cls)(fact, exclude=_NUMBER, exclude_none=True).decode()
+    except PydanticSerializationError as error:
+        raise JournalError(
+            f"{fact.fact_id!r} cannot be stored as JSON: {error}", reason="unstorable"
+        ) from error
     return (
         conversation,
         fact.seq,
@@ -42,32 +52,25 @@ def row(conversation: str, fact: Any, recorded_at: str) -> tuple[Any, ...]:
         getattr(fact, "call_id", None),
         gate_of(fact),
         recorded_at,
-        encoded(FACT, fact),
+        body,
     )
 
 
-def numbered(fact: Fact, seq: int) -> Fact:
-    """The same fact at its place. As `dataclasses.replace`, at a fraction of its cost."""
-    if fact.seq == seq:
-        return fact
-    cls: Any = type(fact)
-    made: Fact = _new(cls)
-    for name in _names(cls):
-        _set(made, name, getattr(fact, name))
-    _set(made, "seq", seq)
-    return made
+def numbered(facts: Iterable[Fact], first: int) -> tuple[Fact, ...]:
+    """The same facts with the numbers from `first` on. As `dataclasses.replace`, at a fraction of its cost."""
+    made: list[Fact] = []
+    for seq, fact in enumerate(facts, start=first):
+        cls: Any = type(fact)
+        made.append(_copier(cls)(fact, seq))
+    return tuple(made)
 
 
-def encoded(adapter: TypeAdapter[Any], value: Any) -> str:
-    """JSON without the number, and without what is absent (None) by default."""
-    cls: Any = type(value)
-    left_out = {name for name in _absent_by_default(cls) if getattr(value, name) is None}
-    left_out.add("seq")
+def fragment_body(fragment: Fragment) -> str:
+    """A fragment as JSON."""
     try:
-        return adapter.dump_json(value, exclude=left_out).decode()
+        return FRAGMENT.dump_json(fragment).decode()
     except PydanticSerializationError as error:
-        name = getattr(value, "fact_id", None) or type(value).__name__
-        raise JournalError(f"{name!r} cannot be stored as JSON: {error}", reason="unstorable") from error
+        raise JournalError(f"a fragment cannot be stored as JSON: {error}", reason="unstorable") from error
 
 
 def decoded(conversation: str, rows: Iterable[Any]) -> tuple[Fact, ...]:
@@ -93,10 +96,27 @@ def run_of_row(row: Any) -> Run:
 
 
 @cache
-def _names(cls: type) -> tuple[str, ...]:
-    return tuple(field.name for field in fields(cls))
+def _copier(cls: Any) -> Callable[[Fact, int], Fact]:
+    """A copy of a fact of this kind with another number, written out field by field.
+
+    So dataclasses write `__init__`; a loop over the fields takes more than twice as long.
+    """
+    names = [field.name for field in fields(cls)]
+    values = {name: f"fact.{name}" for name in names} | {"seq": "seq"}
+    lines = [
+        "def copy(fact, seq):",
+        " made = new(cls)",
+        *(f" set_{name}(made, {value})" for name, value in values.items()),
+        " return made",
+    ]
+    known: dict[str, Any] = {"new": object.__new__, "cls": cls}
+    known |= {f"set_{name}": getattr(cls, name).__set__ for name in names}  # past what makes it frozen
+    exec("\n".join(lines), known)  # noqa: S102 - made of the names of our own fields
+    made: Callable[[Fact, int], Fact] = known["copy"]
+    return made
 
 
 @cache
-def _absent_by_default(cls: type) -> tuple[str, ...]:
-    return tuple(field.name for field in fields(cls) if field.default is None)
+def _encoder(cls: Any) -> Callable[..., bytes]:
+    # of the one kind: the adapter of all kinds finds out at every fact which it is
+    return TypeAdapter(cls).serializer.to_json

@@ -8,62 +8,33 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from sqlalchemy import bindparam, delete, func, insert, select, update
-from sqlalchemy.dialects import postgresql, sqlite
-from sqlalchemy.dialects.postgresql.psycopg import PGDialect_psycopg
 from sqlalchemy.exc import IntegrityError
 
 from normalizer.errors import JournalError
-from normalizer.journal_rows import FRAGMENT, decoded, encoded, numbered, row, run_of_row, stamp
+from normalizer.journal_rows import FRAGMENT, decoded, fragment_body, numbered, row, run_of_row, stamp
 from normalizer.journal_schema import CONVERSATIONS, FRAGMENTS, RUNS
 from normalizer.journal_schema import FACTS as ROWS
+from normalizer.journal_statements import ADD_ONE, CLOSE_RUN, COLUMNS, INSERT, LAST, RAISE, TAKE
 from normalizer.pausing import collector_paused
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from datetime import datetime
 
-    from sqlalchemy import Connection, Dialect
+    from sqlalchemy import Connection
 
     from normalizer.facts import Fact
+    from normalizer.journal_driven import Driven
     from normalizer.journal_runs import Run
+    from normalizer.journal_statements import Driver
     from normalizer.reading import Fragment
 
 _CHUNK: Final = 500  # how many values one statement compares with; databases bound it
 _NO_LIMIT: Final = 2**62
 _CLOSES: Final = {"turn_ended": "ended", "run_lost": "lost"}
-
-
-class _Driven:
-    """A statement that every append makes, compiled once and handed to the driver as it is.
-
-    SQLAlchemy's own execution of so small a statement costs more than the database's.
-    """
-
-    def __init__(self, dialect: Dialect, statement: Any) -> None:
-        compiled: Any = statement.compile(dialect=dialect)
-        self.sql: str = compiled.string
-        self.order: tuple[str, ...] = tuple(compiled.positiontup)
-
-
-def _taking(new: Any) -> Any:
-    """Take numbers: create the conversation's row or raise its last number, and lock it either way."""
-    row = new(CONVERSATIONS).values(id=bindparam("conversation"), last_seq=bindparam("count"))
-    raised = {"last_seq": CONVERSATIONS.c.last_seq + row.excluded.last_seq}
-    return row.on_conflict_do_update(index_elements=[CONVERSATIONS.c.id], set_=raised).returning(
-        CONVERSATIONS.c.last_seq
-    )
-
-
-_SQLITE: Final = sqlite.dialect(paramstyle="qmark")
-_POSTGRESQL: Final = PGDialect_psycopg(paramstyle="format")  # type: ignore[no-untyped-call]
-_TAKE: Final = {
-    "sqlite": _Driven(_SQLITE, _taking(sqlite.insert)),
-    "postgresql": _Driven(_POSTGRESQL, _taking(postgresql.insert)),
-}
-_INSERT: Final = {d.name: _Driven(d, insert(ROWS)) for d in (_SQLITE, _POSTGRESQL)}
 _BODIES: Final = (
     select(ROWS.c.seq, ROWS.c.body)
     .where(ROWS.c.conversation == bindparam("conversation"), ROWS.c.seq > bindparam("after"))
@@ -76,9 +47,6 @@ _GATE: Final = (
         ROWS.c.conversation == bindparam("conversation"), ROWS.c.gate.in_(bindparam("gates", expanding=True))
     )
     .order_by(ROWS.c.seq)
-)
-_CLOSE_RUN: Final = update(RUNS).where(
-    RUNS.c.conversation == bindparam("of"), RUNS.c.turn_id == bindparam("turn"), RUNS.c.state == "open"
 )
 
 
@@ -94,10 +62,10 @@ class Known(JournalError):
 
 
 @dataclass(slots=True)
-class Locked:
+class Numbered:
     """A conversation inside a transaction that holds its lock. `last` is the highest `seq` taken."""
 
-    connection: Connection
+    connection: Driver
     conversation: str
     last: int
     recorded_at: str
@@ -105,19 +73,25 @@ class Locked:
     @collector_paused
     def add(self, facts: Sequence[Fact], first: int) -> tuple[Fact, ...]:
         """Record facts under the numbers from `first` on, which were taken before."""
-        added = tuple(numbered(fact, seq) for seq, fact in enumerate(facts, start=first))
+        added = numbered(facts, first)
         try:
-            self.connection.exec_driver_sql(
-                _INSERT[self.connection.dialect.name].sql,
-                [row(self.conversation, fact, self.recorded_at) for fact in added],
-            )
+            INSERT.rows(self.connection, [row(self.conversation, fact, self.recorded_at) for fact in added])
         except IntegrityError as error:
             raise Known(facts) from error
         for fact in added:
             if fact.kind in _CLOSES and fact.turn_id is not None:
-                found = {"of": self.conversation, "turn": fact.turn_id}
-                self.connection.execute(_CLOSE_RUN.values(state=_CLOSES[fact.kind]), found)
+                CLOSE_RUN.on(
+                    self.connection,
+                    of=self.conversation, turn=fact.turn_id, was="open", becomes=_CLOSES[fact.kind],
+                )  # fmt: skip
         return added
+
+
+@dataclass(slots=True)
+class Locked(Numbered):
+    """As `Numbered`, and everything else that is read and written under the lock."""
+
+    connection: Connection
 
     def gate(self, *keys: str) -> tuple[Fact, ...]:
         """The facts that the launch gate knows of these turns and calls, in order."""
@@ -187,7 +161,7 @@ class Locked:
                 "about": about,
                 "place": place,
                 "recorded_at": self.recorded_at,
-                "body": encoded(FRAGMENT, fragment),
+                "body": fragment_body(fragment),
             }
             for place, fragment in enumerate(fragments, start=1)
             if place not in there
@@ -198,10 +172,37 @@ class Locked:
 
 def lock(connection: Connection, conversation: str, now: datetime, count: int = 0) -> Locked:
     """Lock a conversation, and take `count` numbers at once."""
-    take = _TAKE[connection.dialect.name]
-    values = {"conversation": conversation, "count": count}
-    taken = connection.exec_driver_sql(take.sql, tuple(values[name] for name in take.order))
-    return Locked(connection, conversation, taken.scalar_one(), stamp(now))
+    return Locked(connection, conversation, _taken(connection, conversation, count), stamp(now))
+
+
+def append(driver: Driven, conversation: str, facts: Sequence[Fact], now: datetime) -> tuple[Fact, ...]:
+    """Record facts that are not there yet; raises Known where one is."""
+    first = facts[0]
+    if ADD_ONE.fits(driver) and len(facts) == 1 and first.kind not in _CLOSES:
+        return (_add_one(driver, conversation, first, stamp(now)),)
+    driver.begin()
+    if RAISE.fits(driver):
+        RAISE.on(driver, conversation=conversation, count=len(facts))
+        last = LAST.on(driver, conversation=conversation).fetchone()[0]
+    else:
+        last = _taken(driver, conversation, len(facts))
+    return Numbered(driver, conversation, last, stamp(now)).add(facts, last - len(facts) + 1)
+
+
+def _add_one(driver: Driven, conversation: str, fact: Fact, recorded_at: str) -> Fact:
+    """Take a number and record a fact under it, in one statement that is its own transaction."""
+    columns = row(conversation, fact, recorded_at)
+    try:
+        found = ADD_ONE.on(driver, count=1, **dict(zip(COLUMNS, columns, strict=True)))
+    except IntegrityError as error:
+        raise Known([fact]) from error
+    return numbered([fact], found.fetchone()[0])[0]
+
+
+def _taken(driver: Driver, conversation: str, count: int) -> int:
+    last: int
+    (last,) = TAKE.on(driver, conversation=conversation, count=count).fetchone()
+    return last
 
 
 def add_unknown(locked: Locked, facts: Sequence[Fact]) -> tuple[Fact, ...]:

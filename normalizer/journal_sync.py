@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import time
 from datetime import timedelta
-from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
@@ -37,6 +36,9 @@ T = TypeVar("T")
 
 POLLS: Final = (0.01, 0.25)
 """Seconds between two looks for further facts: at first, and at most."""
+
+# Why an append looks which of its facts are there before it records the others. The usual one need not.
+_LOOK: Final = frozenset({"fact_id_reused", "unreachable"})
 
 PAGE: Final = 1000
 """How many facts `follow` reads at once."""
@@ -94,18 +96,22 @@ class Journal:
                 "fragments belong to a reply_cut, and none of the facts is one", reason="no_reply_cut"
             )
 
-        def add(locked: Locked, *, all_new: bool) -> tuple[Fact, ...]:
-            recorded = (
-                locked.add(new, locked.last - len(new) + 1) if all_new else store.add_unknown(locked, new)
-            )
-            if cut is not None and fragments:
+        if not fragments:
+            try:
+                return self._database.drive(
+                    lambda driver: store.append(driver, conversation, new, self._now())
+                )
+            except JournalError as error:
+                if error.reason not in _LOOK:
+                    raise
+
+        def add(locked: Locked) -> tuple[Fact, ...]:
+            recorded = store.add_unknown(locked, new)
+            if fragments and cut is not None:
                 locked.add_fragments(cut, fragments)
             return recorded
 
-        try:
-            return self._locked(conversation, partial(add, all_new=True), count=len(new))
-        except store.Known:  # so look which are there; the usual case need not
-            return self._locked(conversation, partial(add, all_new=False))
+        return self._locked(conversation, add)
 
     def facts(self, conversation: str, after: int = 0, *, limit: int | None = None) -> tuple[Fact, ...]:
         """The facts of a conversation in order, those behind the number `after`; none where it is not known."""

@@ -25,6 +25,7 @@ from normalizer import journal_schema
 from normalizer.errors import JournalError
 from normalizer.facts import ReplyCut, StartPermitted, TurnOpened, dump
 from normalizer.journal import open_async_journal, open_journal
+from normalizer.journal_driven import Driven
 from normalizer.journal_engine import _meaning
 from normalizer.parts import Json, ToolCall
 from normalizer.reading import Fragment
@@ -102,6 +103,15 @@ def test_the_same_fact_twice_is_the_same_as_once(journal: Journal) -> None:
     assert journal.append("c", list(first)) == first  # with the numbers that the journal gave
     assert journal.append("c", []) == ()
     assert journal.append("d", first) == first  # where they are as new as their numbers say
+
+
+def test_a_single_fact_twice_is_the_same_as_once(journal: Journal) -> None:
+    first = journal.append("c", [said("a")])
+    assert [fact.seq for fact in first] == [1]
+    assert journal.append("c", [said("a")]) == first
+    assert reason(lambda: journal.append("c", [said("a", "else")])) == "fact_id_reused"
+    assert [fact.seq for fact in journal.append("c", [said("b")])] == [2]
+    assert ids(journal.facts("c")) == ["a", "b"]
 
 
 def test_the_same_id_in_another_conversation_is_another_fact(journal: Journal) -> None:
@@ -225,6 +235,21 @@ def test_a_journal_that_is_open_goes_on_in_a_forked_child(journal: Journal) -> N
     assert ids(journal.facts("c")) == ["parent", "child", "parent again"]
 
 
+def test_a_forked_child_closes_nothing_of_its_parent(journal: Journal) -> None:
+    journal.append("c", [said("a")])
+    sessions = "SELECT pg_backend_pid()" if not journal._database.sqlite else "SELECT 0"
+    before = rows(journal, sessions)
+
+    def close(send: Callable[[Any], None]) -> None:
+        journal.close()
+        send(reason(lambda: journal.facts("c")))
+
+    with journal._database._one_writer:  # as when another thread of the parent is at it
+        assert Child(close).sent() == ["closed"]
+    assert journal.append("c", [said("b")])[0].seq == 2
+    assert rows(journal, sessions) == before
+
+
 # ---------------------------------------------------------------- following
 
 
@@ -268,7 +293,8 @@ def test_a_full_disk_saves_nothing_and_says_so(tmp_path: Path) -> None:
     with open_journal(tmp_path / "journal.db") as journal:
         journal.append("c", [said("a")])
         pages = rows(journal, "PRAGMA page_count")[0][0]
-        rows(journal, f"PRAGMA max_page_count={pages + 3}")
+        limit = f"PRAGMA max_page_count={pages + 3}"  # holds for one connection: that which appends
+        journal._database.drive(lambda driven: driven.exec_driver_sql(limit, ()).fetchall())
         kept = ["a"]
 
         def fill() -> None:
@@ -410,6 +436,42 @@ def test_a_broken_connection_is_made_again() -> None:
         assert journal.append("c", [said("b")])[0].seq == 2
         other.execute(END_OTHERS)
         assert ids(journal.facts("c")) == ["a", "b"]
+
+
+def test_many_broken_connections_cost_no_append() -> None:
+    import postgres
+
+    url = postgres.database()
+    with open_journal(url) as journal, psycopg.connect(url, autocommit=True) as other:
+        journal.append("c", [said("a")])
+        for name in "bc":
+            held = [journal._database._ours().connect() for _ in range(4)]
+            for connection in held:
+                connection.close()
+            other.execute(END_OTHERS)
+            assert ids(journal.append("c", [said(name)])) == [name]
+        assert ids(journal.facts("c")) == ["a", "b", "c"]
+
+
+def test_an_append_that_broke_off_behind_its_end_is_recorded_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The server has it, and the connection breaks before it can say so."""
+    import postgres
+
+    url = postgres.database()
+    with open_journal(url) as journal, psycopg.connect(url, autocommit=True) as other:
+        journal.append("c", [said("a")])
+        whole = Driven.exec_driver_sql
+
+        def breaks_off(driven: Driven, sql: str, values: Any) -> Any:
+            whole(driven, sql, values)
+            monkeypatch.undo()
+            other.execute(END_OTHERS)
+            return whole(driven, "SELECT 1", ())
+
+        monkeypatch.setattr(Driven, "exec_driver_sql", breaks_off)
+        assert [(fact.fact_id, fact.seq) for fact in journal.append("c", [said("b")])] == [("b", 2)]
+        assert ids(journal.facts("c")) == ["a", "b"]
+        assert journal.append("c", [said("c")])[0].seq == 3
 
 
 @pytest.mark.parametrize(
