@@ -39,7 +39,8 @@ def open_journal(
 ) -> Journal:
     """The journal in a file (SQLite) or at `postgresql://…`; created, or migrated from an older release, if need be.
 
-    `read_only` creates and migrates nothing. `patience`: how many seconds to wait for the lock of another writer.
+    `read_only` creates and migrates nothing, and leaves nothing beside a file. `patience`: how many seconds to wait for
+    the lock of another writer.
     """
     try:
         sync = import_module("normalizer.journal_sync")

@@ -54,6 +54,10 @@ class Driven:
         except self.dialect.loaded_dbapi.Error as error:
             raise self._told(error) from error
 
+    def close(self) -> None:
+        """Let go of the statement, which an error that somebody keeps would hold open, and its connection with it."""
+        self._cursor.close()
+
     def _told(self, error: Any) -> Exception:
         """An error of the driver as SQLAlchemy's."""
         base = self.dialect.loaded_dbapi.Error

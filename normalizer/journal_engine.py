@@ -43,7 +43,11 @@ _MIGRATION_LOCK: Final = 0x6E6F726D  # any fixed number: the key of an advisory 
 # The beginning of an error's name (SQLite) or code (PostgreSQL) -> our word, and what to do.
 _ERRORS: Final = (
     ("SQLITE_FULL", "full", "the disk or the database is full; free space and append again"),
-    ("SQLITE_READONLY", "read_only", "the file, or its folder, cannot be written by this user"),
+    (
+        "SQLITE_READONLY",
+        "read_only",
+        "it was opened for reading only, or this user may not write it or its folder",
+    ),
     ("SQLITE_BUSY", "busy", "another process kept the database locked; try again"),
     ("SQLITE_LOCKED", "busy", "another process kept the database locked; try again"),
     ("SQLITE_NOTADB", "not_a_database", "the file is no SQLite database"),
@@ -79,6 +83,7 @@ class Database:
         self.sqlite = url.get_backend_name() == "sqlite"
         self._patience = patience
         self._closed = False
+        self._address = _read_only(url) if self.sqlite and read_only else url
         # SQLite's one writer keeps its connection: to fetch and return it is a good part of a short append
         self._kept: PoolProxiedConnection | None = None
         self._connect()
@@ -122,8 +127,8 @@ class Database:
         engine = self._ours()
         with self.told("write"), self._one_writer:
             held, self._kept = self._kept or engine.raw_connection(), None
+            driven = Driven(engine, held)
             try:
-                driven = Driven(engine, held)
                 done = work(driven)
                 driven.commit()
                 if self.sqlite and not self._closed:
@@ -133,6 +138,7 @@ class Database:
                     held.invalidate(error)
                 raise
             finally:
+                driven.close()
                 if self._kept is not held:
                     held.close()  # which takes back what was not committed
             return done
@@ -182,7 +188,7 @@ class Database:
         # SQLite has one writer at a time: threads queue here, in order, instead of polling for the file's lock
         self._one_writer = threading.RLock() if self.sqlite else _NoLock()
         self._engine = create_engine(
-            _read_only(self.url) if self.sqlite and self.read_only else self.url,
+            self._address,
             pool_timeout=self._patience,
             connect_args={"timeout": self._patience} if self.sqlite else {},
         )
@@ -193,7 +199,12 @@ class Database:
         # with both drivers transactions begin where we say so, see BEGIN
         if self.sqlite:
             connection.isolation_level = None
-            for setting in ("synchronous=FULL", "fullfsync=ON", "checkpoint_fullfsync=ON"):
+            for setting in (
+                "synchronous=FULL",
+                "fullfsync=ON",
+                "checkpoint_fullfsync=ON",
+                f"query_only={int(self.read_only)}",
+            ):
                 connection.execute(f"PRAGMA {setting}")
             return
         connection.autocommit = True
@@ -291,11 +302,24 @@ def _begin(connection: Connection) -> None:
 
 
 def _read_only(url: URL) -> URL:
+    """The address for a reader.
+
+    Every reader of a file with write-ahead logging makes files beside it, and only one that may write takes them away
+    when it is the last to leave. So it may, although it never does (`query_only`), unless there is something to take
+    over into the file first: a reader does not touch what a killed writer left.
+    """
+    name = str(url.database)
     # `immutable`: the caller vouches that nobody writes while he reads, see journal_command.reading
     promised = {"immutable": "1"} if url.query.get("immutable") == "1" else {}
-    return url.set(
-        database="file:" + quote(str(url.database)), query={"mode": "ro", "uri": "true", **promised}
-    )
+    mode = "ro" if promised or _unfinished(name) else "rw"
+    return url.set(database="file:" + quote(name), query={"mode": mode, "uri": "true", **promised})
+
+
+def _unfinished(name: str) -> bool:
+    """Whether writes that are not in the file yet lie beside it: somebody has it open, or did not end well."""
+    path = Path(name).resolve()
+    beside = [path.with_name(path.name + end) for end in ("-wal", "-journal")]
+    return any(one.exists() and one.stat().st_size for one in beside)
 
 
 def _looks_foreign(url: URL) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import sqlite3
 import sys
 import threading
@@ -503,6 +504,48 @@ def test_a_password_is_never_told(tmp_path: Path) -> None:
 def test_reading_creates_nothing(tmp_path: Path) -> None:
     assert reason(lambda: open_journal(tmp_path / "none.db", read_only=True)) == "cannot_open"
     assert not list(tmp_path.iterdir())
+
+
+def beside(path: Path) -> list[str]:
+    return sorted(found.name for found in path.parent.iterdir() if found != path)
+
+
+def test_a_reader_leaves_nothing_behind_and_sees_what_is_written_meanwhile(tmp_path: Path) -> None:
+    path = tmp_path / "journal.db"
+    with open_journal(path) as journal:
+        journal.append("c", [said("a")])
+    before = path.read_bytes(), path.stat().st_mtime_ns
+    with open_journal(path, read_only=True) as one, open_journal(path, read_only=True) as other:
+        assert ids(one.facts("c")) == ids(other.facts("c")) == ["a"]
+        assert reason(lambda: one.append("c", [said("b")])) == "read_only"
+        assert reason(lambda: one.open_turn("c")) == "read_only"
+        assert reason(lambda: one.delete("c")) == "read_only"
+    assert beside(path) == []
+    assert (path.read_bytes(), path.stat().st_mtime_ns) == before
+    with open_journal(path, read_only=True) as reader:
+        assert ids(reader.facts("c")) == ["a"]
+        with open_journal(path) as journal:
+            journal.append("c", [said("b")])
+            assert ids(reader.facts("c")) == ["a", "b"]
+        assert ids(reader.facts("c")) == ["a", "b"]
+    assert beside(path) == []
+    with open_journal(path) as journal:
+        assert ids(journal.facts("c")) == ["a", "b"]
+
+
+def test_a_reader_leaves_what_a_killed_writer_left_as_it_is(tmp_path: Path) -> None:
+    path = tmp_path / "journal.db"
+
+    def write(send: Callable[[Any], None]) -> None:
+        journal = open_journal(path)
+        send(ids(journal.append("c", [said("a")])))
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    assert Child(write).sent() == [["a"]]
+    held = {name: (tmp_path / name).read_bytes() for name in ("journal.db", "journal.db-wal")}
+    with open_journal(path, read_only=True) as reader:
+        assert ids(reader.facts("c")) == ["a"]
+    assert {name: (tmp_path / name).read_bytes() for name in held} == held
 
 
 def test_the_live_side_is_loaded_when_it_is_asked_for(
