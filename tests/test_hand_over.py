@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import json
 from collections.abc import Iterable
@@ -12,7 +13,7 @@ import pytest
 from anthropic.types.beta import BetaMessageParam
 from hypothesis import Phase, assume, given
 from hypothesis import strategies as st
-from lawful import within
+from lawful import strings, within
 from openai.types.chat import ChatCompletionMessageParam
 from openai.types.responses import ResponseInputItemParam
 from pydantic import TypeAdapter
@@ -20,6 +21,7 @@ from pydantic import TypeAdapter
 import normalizer
 from normalizer import canonical, registry
 from normalizer.facts import CallCompleted, ModelReplied, UserSaid
+from normalizer.notices import read_back
 from normalizer.parts import Json, Text, ToolCall
 from normalizer.repairing import received_types
 from normalizer.sent import request_sent
@@ -220,22 +222,70 @@ def wire_ids(request: dict[str, Any], target: str) -> Iterator[str]:
 
 # ---------------------------------------------------------------- there and back
 
+WRAPPED: Final = "INVALID_JSON"
+OURS: Final = ("[left out here:", "[from the result of call")
+"""How words of ours begin, which are no words of anybody's."""
+
+
+def of_ours(text: str) -> bool:
+    """Whether a text is late news, a call told in words, or a label of ours."""
+    return text.startswith(OURS) or read_back(text, None) is not None
+
+
+class Account:
+    """What the adjustments of a way there and back say, by what they are about."""
+
+    def __init__(self, *ways: tuple[str, normalizer.Projection]) -> None:
+        self.notes = [note for _, projection in ways for note in projection.adjustments]
+        self.gone = {note.call_id for note in self.notes if note.kind in LEFT_OUT and note.call_id}
+        self.facts = {fact for note in self.notes if note.kind in LEFT_OUT for fact in note.facts}
+        # an error is said in words where there is no flag and no result either
+        self.unflagged = {
+            note.call_id
+            for target, projection in ways
+            for note in projection.adjustments
+            if note.content == "is_error"
+            or (target != "anthropic" and (note.kind, note.because) == ("notice", "completed"))
+        }
+        self.texts = {
+            flat(text) for note in self.notes if note.content is not None for text in texts_in(note.content)
+        }
+
+    def tells(self, text: str) -> bool:
+        """Whether a text stands in the content of an adjustment, whole."""
+        return any(text in told for told in self.texts)
+
+    def has(self, *kinds: str) -> bool:
+        """Whether anything of these kinds is reported."""
+        return any(note.kind in kinds for note in self.notes)
+
+
+def texts_in(content: str) -> Iterator[str]:
+    """A text, and all texts in it if it is JSON."""
+    yield content
+    with contextlib.suppress(ValueError):
+        value = json.loads(content)
+        if not isinstance(value, str):
+            yield from strings(value)
+
+
+def flat(text: str) -> str:
+    return " ".join(text.split())
+
 
 def words(transcript: normalizer.Transcript, kind: str) -> list[str]:
-    """What was said on one side, in order. Our own notes and blanks do not count."""
-    found = [
-        part.text
+    """The texts that were said on one side, in order. Our own notes and blanks do not count."""
+    return [
+        flat(part.text)
         for entry in transcript.entries
         if entry.kind == kind
         for part in entry.parts
-        if part.kind == "text" and part.text.strip() and not part.text.startswith("[tool outcome:")
+        if part.kind == "text" and part.text.strip() and not of_ours(part.text)
     ]
-    return "\n".join(found).split()
 
 
-def told_of(call: Call) -> tuple[str, Any, Any]:
-    """Outcome, arguments and words of the result."""
-    arguments = call.arguments
+def told_of(call: Call) -> tuple[str, Any, bool]:
+    """Outcome, words of the result, and whether it was an error."""
     content = call.result.content if call.result is not None else None
     texts: Any = (
         content
@@ -243,13 +293,15 @@ def told_of(call: Call) -> tuple[str, Any, Any]:
         else "".join(part.text for part in content if part.kind == "text")
     )
     kind = call.outcome.kind
-    return ("unknown" if kind == "pending" else kind), arguments or {}, texts or ""
+    return ("unknown" if kind == "pending" else kind), texts or "", bool(call.outcome.is_error)
 
 
-def lost(projection: normalizer.Projection) -> tuple[set[str], bool]:
-    """The calls that an adjustment left out or told in words, and whether more than calls was left out."""
-    gone = [a for a in projection.adjustments if a.kind in LEFT_OUT or "arguments" in a.message]
-    return {a.call_id for a in gone if a.call_id}, any(a.call_id is None for a in gone)
+def pictures(transcript: normalizer.Transcript) -> int:
+    """How many pictures and documents there are."""
+    results = [call.result.content for call in transcript.calls.values() if call.result is not None]
+    held = [part for content in results if isinstance(content, tuple) for part in content]
+    said = [part for entry in transcript.entries for part in entry.parts]
+    return sum(part.kind == "media" for part in (*held, *said))
 
 
 @law(
@@ -281,29 +333,55 @@ def _there_and_back(facts: list[Fact], here: str, there: str) -> None:
     assume(over is not None)
     assert over is not None
     abroad = read_facts(over.request, there)
+    foreign = normalizer.fold(abroad)
     home = projected(abroad, here)
-    assert home is not None
+    if home is None:  # instructions alone go on top, and nothing is left to send
+        told = Account((there, over)).facts
+        assert all(e.fact.fact_id in told for e in origin.entries if e.kind in ("user", "reply"))
+        assert not any(e.kind in ("user", "reply") for e in foreign.entries)
+        return
     returned = normalizer.fold(read_facts(home.request, here))
-    gone, more = lost(over)
-    gone_back, more_back = lost(home)
+    account = Account((there, over), (here, home))
     for key, call in origin.calls.items():
-        if key in gone or over.ids.get(key) in gone_back or (more and key not in over.ids):
+        wire_id = over.ids.get(key)
+        if key in account.gone or wire_id in account.gone or call.reply in account.facts:
             continue
-        wire_id = over.ids[key]
-        if wire_id not in home.ids:
-            assert more or more_back, f"{key} is gone, and nothing says so"
+        assert wire_id in foreign.calls, f"{key} is gone, and nothing says so"
+        if foreign.calls[wire_id].reply in account.facts:
             continue
-        again = returned.calls[home.ids[wire_id]]
-        assert told_of(again) == told_of(call), key
-    if not (more or more_back or gone or gone_back):
-        named = [a for p in (over, home) for a in p.adjustments if a.kind == "media_moved"]
-        for side in ("user", "reply"):
-            before, after = words(origin, side), words(returned, side)
-            if named:  # what was left out is named in words of ours
-                rest = iter(after)
-                assert all(word in rest for word in before), side
-            else:
-                assert after == before, side
+        assert wire_id in home.ids, f"{key} is gone on the way back, and nothing says so"
+        _same_call(call, returned.calls[home.ids[wire_id]], account, {key, wire_id})
+    for side in ("user", "reply", "instructions"):
+        before, after = words(origin, side), words(returned, side)
+        if side == "instructions" and account.has("merged"):
+            before, after = [" ".join(before)], [" ".join(after)]
+        _same_words(before, after, account, side)
+    if not account.has("media_moved", *LEFT_OUT):
+        assert pictures(returned) == pictures(origin)
+
+
+def _same_call(before: Call, after: Call, account: Account, ids: set[str]) -> None:
+    """Outcome, arguments, result and error of a call are as they were, but for what is reported of them."""
+    kind, texts, failed = told_of(before)
+    assert told_of(after) == (kind, texts, failed and not ids & account.unflagged)
+    if not account.has("renamed_tool"):
+        assert after.name == before.name
+    arguments = after.arguments
+    if arguments != before.arguments:
+        assert any(note.call_id in ids and "arguments" in note.message for note in account.notes)
+        assert arguments == {WRAPPED: before.part.arguments.text}
+
+
+def _same_words(before: list[str], after: list[str], account: Account, side: str) -> None:
+    """Every text comes back in its place, or stands in the report; and none comes back that was not there."""
+    kept = [text for text in before if not account.tells(text)]
+    rest = iter(after)
+    for text in kept:
+        assert any(text == found for found in rest), (
+            f"{text!r} of the {side} side is gone, and nothing says so"
+        )
+    for text in after:
+        assert text in before or account.tells(text), f"{text!r} is nobody's"
 
 
 # ---------------------------------------------------------------- the prefix

@@ -606,3 +606,13 @@ def test_what_stands_beside_foreign_words_is_told() -> None:
     told = [one.content for one in found.adjustments if one.kind == "trimmed"]
     assert json.loads(told[0] or "") == {"citations": [cited]}
     assert told[1] == "is_error"
+
+
+def test_texts_of_an_instruction_that_are_sent_as_one_are_reported() -> None:
+    payload = {"system": [{"type": "text", "text": "Be brief."}, {"type": "text", "text": "Be kind."}],
+               "messages": [{"role": "user", "content": "Hi"}]}  # fmt: skip
+    found = normalizer.repair(payload, format="anthropic", to="openai_responses")
+    assert found.request["instructions"] == "Be brief.\n\nBe kind."
+    assert [note.kind for note in found.adjustments] == ["merged"]
+    del payload["system"][0]  # type: ignore[attr-defined]
+    assert not normalizer.repair(payload, format="anthropic", to="openai_responses").adjustments

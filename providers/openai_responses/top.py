@@ -149,7 +149,13 @@ def _text(top: Top, entry: Entry) -> str:
                            "instructions are words only; the rest is left out", "OAR-CONTENT-002",
                            facts=(entry.fact.fact_id,), content=whole(part))
             )  # fmt: skip
-    return "\n\n".join(text for text in found if text) if len(found) > 1 else "".join(found)
+    texts = [text for text in found if text]
+    if len(texts) > 1:
+        top.adjustments.append(
+            Adjustment("merged", "the texts of an instruction are sent as one",
+                       facts=(entry.fact.fact_id,))
+        )  # fmt: skip
+    return "\n\n".join(texts)
 
 
 def _note_rest(top: Top, entry: Entry, rest: str | None, what: str) -> None:
