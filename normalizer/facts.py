@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 PLACEHOLDER: Final = "placeholder"
 """How the evidence of an attested outcome begins that rests on a made-up text: its content is no output."""
+RUNNING: Final = "told as running"
+"""The evidence of an outcome that was read back from words of ours that a call was still running then."""
 
 OutcomeKind: TypeAlias = Literal["denied", "never_run", "cancelled_while_running", "completed", "unknown"]
 

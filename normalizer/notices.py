@@ -10,15 +10,17 @@ from __future__ import annotations
 
 import hashlib
 import re
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Literal
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from normalizer.errors import CannotProject
-from normalizer.facts import PLACEHOLDER
+from normalizer.facts import PLACEHOLDER, RUNNING
+from normalizer.outcomes import decide
 from normalizer.text import readable
 from normalizer.transcript import words
 
 if TYPE_CHECKING:
+    from normalizer.facts import CallFact, OutcomeAttested, OutcomeKind
     from normalizer.projection import Notices
     from normalizer.transcript import Call
 
@@ -98,10 +100,24 @@ def stood_for(call: Call) -> str | None:
     return None
 
 
+def said(fact: OutcomeAttested) -> str:
+    """The word of the marker that a statement was read back from."""
+    return "running" if fact.evidence == RUNNING else fact.outcome
+
+
+def told_before(call: Call, seq: int) -> tuple[Call, str, CallFact | None]:
+    """The call as it was told before late news about it that was read at `seq`, how, and its result."""
+    facts = tuple(fact for fact in call.facts if fact.seq < seq)
+    earlier = replace(call, facts=facts, outcome=decide(facts, None))
+    running = any(fact.kind == "outcome_attested" and fact.evidence == RUNNING for fact in facts)
+    kind = told_kind(earlier, running=running)
+    return earlier, kind, earlier.result if kind == "completed" else None
+
+
 def body(call: Call, kind: str, replaced: Notices | None = None) -> str:
     """The sentences for a call's outcome: those that were read back, the caller's, or ours."""
     for fact in reversed(call.facts):
-        if fact.kind == "outcome_attested" and fact.notice is not None and fact.outcome == kind:
+        if fact.kind == "outcome_attested" and fact.notice is not None and said(fact) == kind:
             return fact.notice
     if replaced is not None and (own := replaced(call)) is not None:
         if not isinstance(own, str):
@@ -216,3 +232,20 @@ def read_back(text: str, subject: str | None) -> ReadBack | None:
         return None
     shape: Form = "late" if form == "late" else "told" if form == "told" else "notice"
     return ReadBack(kind, rest, shape, call_id)
+
+
+def stated(found: ReadBack) -> tuple[OutcomeKind, str]:
+    """The outcome that a notice states, and the evidence. A call that ran when it was told may have ended since."""
+    if found.outcome == "running":
+        return "unknown", RUNNING
+    outcome: Any = found.outcome
+    return outcome, "late news" if found.form == "late" else "notice"
+
+
+def news_again(fact: OutcomeAttested, subject: str) -> str:
+    """Late news that was read, in the same words."""
+    return sealed(f"{MARK}{said(fact)}] [late, call {subject}]\n{fact.notice}", subject)
+
+
+WAITS: Final = _BODIES["running", "waiting"]
+"""The words for a call that nothing had started."""

@@ -14,18 +14,21 @@ from pydantic_core import from_json
 
 from normalizer.facts import (
     PLACEHOLDER,
+    RUNNING,
     CallCompleted,
+    CallQueued,
     InstructionsSet,
     ModelReplied,
     OutcomeAttested,
     ReplyCut,
+    StartPermitted,
     ToolsDeclared,
     TurnEnded,
     UserSaid,
 )
 from normalizer.frozen import maker
 from normalizer.identity import next_key
-from normalizer.notices import MARK, read_back
+from normalizer.notices import MARK, WAITS, read_back, stated
 from normalizer.parts import Json, Text
 from normalizer.placeholders import FIRST, placeholder
 from normalizer.reading import Finding, Fragment, Leftover
@@ -34,6 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from normalizer.facts import Fact, OutcomeKind
+    from normalizer.notices import ReadBack
     from normalizer.parts import Part, ResultPart, ToolCall
     from normalizer.reading import FindingKind
 
@@ -88,10 +92,12 @@ class Recorder:
         self.turns = 1
         self.turn = "turn-1"
         self.step = 0
+        self.first_step = 1
         self.talk_since_reply = False
         self.interrupted = False
         self.failed = False
         self.uses: dict[str, list[_Use]] = {}
+        self.running: dict[str, None] = {}
         self.server_ids: set[str] = set()
         self._keys: set[str] = set()
         self._repeats: dict[str, int] = {}
@@ -129,11 +135,12 @@ class Recorder:
         )
 
     def open_turn(self) -> None:
-        """Whatever belongs to the turn so far is over; what follows is a new one."""
-        if self.step or self.talk_since_reply:
+        """Whatever belongs to the turn so far is over, unless a call of it runs; what follows is a new one."""
+        if (self.step or self.talk_since_reply) and not self.running:
             self.end_turn()
             self.turns += 1
             self.turn = f"turn-{self.turns}"
+            self.first_step = self.step + 1
             self.talk_since_reply = False
 
     def end_turn(self, status: Literal["completed", "cancelled", "failed"] | None = None) -> None:
@@ -339,6 +346,7 @@ class Recorder:
             self._early.setdefault(wire_id or "", []).append(fact)
             return None
         use.real = True
+        self.running.pop(use.key, None)
         self.facts.append(fact)
         return use.key
 
@@ -358,8 +366,34 @@ class Recorder:
         if use.real or use.said:
             self._second(use, place)
         use.said = True
-        self.facts.append(_for_call(fact, use.key))
+        self._say(fact, use)
         return use.key
+
+    def late_news(self, place: str, found: ReadBack, group: int | None) -> None:
+        """Late news of ours, in its place: what it says of its call counts from here on."""
+        use = self.uses[found.call_id or ""][0]
+        outcome, evidence = stated(found)
+        fact = OutcomeAttested(
+            fact_id=place, seq=self.next_seq(), source=self.source, turn_id=self.turn, call_id=use.key,
+            outcome=outcome, evidence=evidence, notice=found.body, late=True, group=group,
+        )  # fmt: skip
+        self._say(fact, use)
+
+    def _say(self, fact: Any, use: _Use) -> None:
+        """Record what is stated of a call. One that was told as running keeps its turn open until something ends it."""
+        self.facts.append(_for_call(fact, use.key))
+        self.running.pop(use.key, None)
+        if getattr(fact, "evidence", None) != RUNNING:
+            return
+        make = CallQueued if fact.notice == WAITS else StartPermitted
+        self.facts.append(
+            make(
+                fact_id=f"{fact.fact_id}:running", seq=self.next_seq(), source=self.source, turn_id=self.turn,
+                call_id=use.key,
+            )
+        )  # fmt: skip
+        if use.step >= self.first_step:
+            self.running[use.key] = None
 
     def about(
         self, place: str, wire_id: str | None, make: Callable[..., Fact], *, ends: bool = False, **more: Any
@@ -385,8 +419,8 @@ class Recorder:
 
     def _stated(self, text: str, wire_id: str | None) -> tuple[OutcomeKind, str | None, str] | None:
         if text.startswith(MARK) and (found := read_back(text, wire_id)) and found.form == "notice":
-            kind = "unknown" if found.outcome == "running" else found.outcome
-            return kind, found.body, "notice"  # type: ignore[return-value]
+            outcome, evidence = stated(found)
+            return outcome, found.body, evidence
         if meaning := placeholder(text):
             return meaning.outcome, None, f"{PLACEHOLDER} of {meaning.program}"
         return None
@@ -423,7 +457,7 @@ class Recorder:
                 use = self._owner(fresh[wire_id], wire_id, fact.fact_id)
                 use.real = use.real or fact.kind == "call_completed"
                 use.said = use.said or fact.kind != "call_completed"
-                self.facts.append(_for_call(fact, use.key))
+                self._say(fact, use)
 
     def _give_up_early(self) -> None:
         """Results whose call never came are orphans: kept whole, never sent as results."""
@@ -465,7 +499,7 @@ class Recorder:
 
     def close(self, *, waiting: bool = False) -> tuple[Fact, ...]:
         """The facts, with the last turn ended unless something waits."""
-        if waiting:
+        if waiting or self.running:
             self._give_up_early()
         else:
             self.end_turn()

@@ -359,7 +359,10 @@ def repair(
     if same:
         dropped = ("container",) if known.get("container_expired") else ()
         request = _with_settings(reading, request, dropped)
-        request, after = _without_bad_settings(provider, request, projection.request, context, adjustments)
+        added = frozenset({"model"} - (reading.request or {}).keys())
+        request, after = _without_bad_settings(
+            provider, request, projection.request, context, adjustments, added
+        )
     else:
         after = check(request, target, profile=options.get("profile"), context=context)
         adjustments.extend(
@@ -535,9 +538,10 @@ def _setting_of(provider: Provider, found: Violation) -> str:
 
 def _without_bad_settings(
     provider: Provider, request: dict[str, Any], projected: dict[str, Any], context: Mapping[str, Any],
-    adjustments: list[Adjustment],
+    adjustments: list[Adjustment], added: frozenset[str],
 ) -> tuple[dict[str, Any], tuple[Violation, ...]]:  # fmt: skip
-    """Leave out settings of the input that the API would refuse; the history is not theirs to spoil.
+    """Leave out settings that the API would refuse; the history is not theirs to spoil. So with a model that the input
+    did not name, where the kind of request takes none (`added`).
 
     Returns the request and its violations.
     """
@@ -547,7 +551,7 @@ def _without_bad_settings(
             (
                 (found, key)
                 for found in rejects(violations)
-                if (key := _setting_of(provider, found)) in request and key not in projected
+                if (key := _setting_of(provider, found)) in request and (key not in projected or key in added)
             ),
             None,
         )

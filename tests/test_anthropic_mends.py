@@ -438,3 +438,56 @@ def test_a_switch_of_another_api_in_instructions_is_left_out() -> None:
     words = {"type": "text", "text": "Be brief", "prompt_cache_breakpoint": {"id": "b1"}}
     repaired = mended({"messages": [{"role": "system", "content": [words]}, USER], "tools": [chat_tool({})]})
     assert repaired.request["system"] == [{"type": "text", "text": "Be brief"}]
+
+
+HIT = {"type": "search_result", "source": "s", "title": "t", "content": [{"type": "text", "text": "x"}]}
+PICTURE = {"type": "image", "source": {"type": "url", "url": "https://x"}}
+WORDS = {"type": "text", "text": "2 hits"}
+
+
+@pytest.mark.parametrize(
+    ("given", "kept", "moved"),
+    [
+        (answered([HIT, WORDS]), answered([HIT]), WORDS),
+        (answered([WORDS, PICTURE], is_error=True), answered([WORDS], is_error=True), PICTURE),
+    ],
+)
+def test_what_moves_out_of_a_result_does_not_make_a_beginning(given: Any, kept: Any, moved: Any) -> None:
+    reply = {"role": "assistant", "content": [CALL]}
+    repaired = mended([reply, {"role": "user", "content": [given]}])
+    assert repaired.request["messages"] == [reply, {"role": "user", "content": [kept, moved]}]
+    assert mended(repaired.request).request == repaired.request
+
+
+def test_a_history_is_cut_at_words_that_no_result_stands_beside() -> None:
+    reply = {"role": "assistant", "content": [CALL]}
+    beside = [reply, {"role": "user", "content": [answered("ok"), WORDS]}]
+    assert mended(beside).request["messages"] == beside
+    later = [{"role": "assistant", "content": "x"}, USER]
+    repaired = mended([*beside, *later])
+    assert repaired.request["messages"] == [{"role": "user", "content": [WORDS]}, *later]
+    assert mended(repaired.request).request == repaired.request
+
+
+def test_what_was_told_of_a_call_is_no_beginning() -> None:
+    fallback = {"type": "fallback", "from": {"model": "claude-a"}, "to": {"model": "claude-b"}}
+    reply = {"role": "assistant", "content": [CALL, fallback, {**CALL, "id": "toolu_2"}]}
+    results = [answered("one"), {**answered("two"), "tool_use_id": "toolu_2"}]
+    repaired = mended([reply, {"role": "user", "content": results}])
+    assert [m["role"] for m in repaired.request["messages"]] == ["assistant", "user"]
+    assert mended(repaired.request).request == repaired.request
+
+
+def test_instructions_lose_the_keys_that_the_api_does_not_know() -> None:
+    block = {"type": "text", "text": "Be brief."}
+    given = {"model": "claude-opus-4-8", "system": [{**block, "odd": 1}], "messages": [USER]}
+    repaired = mended(given)
+    assert repaired.request["system"] == [block]
+    assert said(repaired, "trimmed") == ['{"odd":1}']
+    late = {
+        "model": "claude-opus-4-8",
+        "messages": [USER, {"role": "developer", "content": [{**block, "odd": 1}]}, USER],
+    }
+    repaired = mended(late)
+    assert "odd" not in json.dumps(repaired.request)
+    assert '{"odd":1}' in said(repaired, "trimmed")

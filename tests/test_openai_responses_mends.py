@@ -112,3 +112,34 @@ def test_the_host_and_the_input_at_odds_about_what_is_stored() -> None:
     with pytest.raises(CannotProject, match="leave stored=True out") as caught:
         repair(given, format="openai_responses", stored=True)
     assert caught.value.reason == "unmendable"
+
+
+@pytest.mark.parametrize("frame", [{}, {"type": "message"}, {"odd_key": 1}])
+def test_an_empty_message_of_this_api_stays(frame: dict[str, Any]) -> None:
+    empty = {"role": "user", "content": [], **frame}
+    repaired = mended(empty, USER)
+    assert repaired.request["input"] == [{k: v for k, v in empty.items() if k != "odd_key"}, USER]
+    assert mended(*repaired.request["input"]).request == repaired.request
+
+
+def test_an_anthropic_caller_is_none_of_this_api() -> None:
+    call = {"type": "tool_use", "id": "toolu_1", "name": "f", "input": {}, "caller": {"type": "direct"}}
+    result = {"type": "tool_result", "tool_use_id": "toolu_1", "content": "ok"}
+    given = [USER, {"role": "assistant", "content": [call]}, {"role": "user", "content": [result]}]
+    repaired = repair({"messages": given}, format="anthropic", to="openai_responses")
+    assert repaired.request["input"][2] == {
+        "type": "function_call_output",
+        "call_id": "toolu_1",
+        "output": "ok",
+    }
+
+
+def test_a_request_that_takes_no_model_gets_none() -> None:
+    steering = {
+        "type": "response.steer",
+        "previous_response_id": "resp_1",
+        "input": [{"type": "message", **USER}],
+    }
+    repaired = repair(steering, format="openai_responses", model="gpt-5.4")
+    assert repaired.request == steering
+    assert [note.because for note in repaired.adjustments] == ["OAR-STATE-012"]

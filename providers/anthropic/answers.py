@@ -154,7 +154,7 @@ def _answer(
         kind, text = told.outcome, told.text
         fact = next((f for f in call.facts if f.fact_id == told.result), None) if text is None else None
     elif late is not None:
-        call, kind, fact, text = *_before(call, late), None
+        call, kind, fact, text = *notices.told_before(call, late), None
     else:
         kind = notices.told_kind(call, running=renderer.running)
         fact = call.result if kind == "completed" else None
@@ -172,18 +172,6 @@ def _answer(
     block = _echoed(call, block)
     group = next((f.group for f in call.facts if f.kind == "outcome_attested" and f.group is not None), None)
     return block, group
-
-
-def _before(call: Call, seq: int) -> tuple[Call, str, CallFact | None]:
-    """The call as it was told before late news about it stood in what was read."""
-    from dataclasses import replace  # noqa: PLC0415 - rare
-
-    from normalizer.outcomes import decide  # noqa: PLC0415
-
-    facts = tuple(f for f in call.facts if f.seq < seq)
-    earlier = replace(call, facts=facts, outcome=decide(facts, None))
-    kind = earlier.outcome.kind if earlier.outcome.kind != "pending" else "unknown"
-    return earlier, kind, earlier.result if kind == "completed" else None
 
 
 def _note_notice(call: Call, kind: str, text: str, rendered: Rendered[Any]) -> bool:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from normalizer import cleaning
 from normalizer.cleaning import sound
-from normalizer.facts import OutcomeAttested
 from normalizer.notices import MARK, read_back
 from normalizer.parts import Json, Opaque, Text, Tool
 from normalizer.providers.anthropic import wire
@@ -381,14 +380,7 @@ def _said(
         if run:
             recorder.user(f"{place}:{at}", tuple(run), group=number)
             run = []
-        kind: Any = "unknown" if found.outcome == "running" else found.outcome
-        use = recorder.uses[found.call_id or ""][0]
-        recorder.add(
-            OutcomeAttested(
-                fact_id=f"{place}:late{at}", seq=recorder.next_seq(), source="import", turn_id=recorder.turn,
-                call_id=use.key, outcome=kind, evidence="late news", notice=found.body, late=True, group=number,
-            )
-        )  # fmt: skip
+        recorder.late_news(f"{place}:late{at}", found, number)
     if run:
         recorder.user(place, tuple(run), string=string, group=number)
 

@@ -238,12 +238,22 @@ class Renderer:
     # ------------------------------------------------------------ the beginning
 
     def first_user(self) -> int:
-        """The index of the first entry of the user's side that says something; beyond all entries if there is none."""
+        """The index of the first entry of the user's side that can begin a request; beyond all entries without one.
+
+        Words that came beside results cannot: a history is never cut at a turn of results.
+        """
         if self._first_user is None:
-            self._first_user = next(
-                (n for n, e in enumerate(self.entries) if e.kind in _USER_SIDE and _says(e)),
-                len(self.entries),
-            )
+            self._first_user = len(self.entries)
+            results: set[int | None] = set()
+            for n, entry in enumerate(self.entries):
+                if entry.kind == "reply":
+                    facts = [
+                        f for key in entry.calls if key in self.calls for f in self.calls[key or ""].facts
+                    ]
+                    results.update(f.group for f in facts if f.group is not None)
+                elif entry.kind in _USER_SIDE and entry.fact.group not in results and _says(entry):
+                    self._first_user = n
+                    break
         return self._first_user
 
     def _begin(self, step: Step, out: Out) -> None:
@@ -463,10 +473,7 @@ class Renderer:
         """Words of the user's side; blank ones are left out."""
         fact = entry.fact
         if entry.kind == "news":
-            text = notices.sealed(
-                f"{notices.MARK}{fact.outcome}] [late, call {self.ids[fact.call_id]}]\n{fact.notice}",
-                self.ids[fact.call_id],
-            )
+            text = notices.news_again(fact, self.ids[fact.call_id])
             side.add([{"type": "text", "text": text}], fact.group)
             return
         blocks = words.user_blocks(self, entry, out)
@@ -560,7 +567,10 @@ def _has_marks(messages: list[dict[str, Any]]) -> bool:
 
 
 def _says(entry: Entry) -> bool:
-    return entry.kind == "news" or any(p.kind != "text" or p.text.strip() for p in entry.parts)
+    """Whether an entry has words of somebody; what we told in words of a call is nobody's."""
+    return entry.kind == "news" or any(
+        p.kind != "text" or (p.text.strip() and notices.read_back(p.text, None) is None) for p in entry.parts
+    )
 
 
 def _seq(item: Any) -> int:

@@ -138,7 +138,7 @@ def _system_blocks(top: Top, entry: Entry, *, message: bool) -> list[dict[str, A
             if part.text.strip():
                 blocks.append(_text_block(top, entry, part))
         elif message and part.kind == "opaque" and part.type in wire.TOOL_CHANGES:
-            blocks.append(part.raw.value)
+            blocks.append(_known(top, entry, part.raw.value))
             top.betas = (*top.betas, part.type)
         else:
             top.adjustments.append(
@@ -172,6 +172,19 @@ def _note_rest(top: Top, entry: Entry, raw: Json | None, *said: Any, what: str) 
             Adjustment("trimmed", f"a {what} of another API says more than this API has a place for", "ANT-MSG-004",
                        facts=(entry.fact.fact_id,), content=rest)
         )  # fmt: skip
+
+
+def _known(top: Top, entry: Entry, block: dict[str, Any]) -> dict[str, Any]:
+    """A block as it was received, less the keys that the API does not know."""
+    known = keys.BLOCK_KEYS[block["type"]]
+    if block.keys() <= known:
+        return block
+    extra = {key: value for key, value in block.items() if key not in known}
+    top.adjustments.append(
+        Adjustment("trimmed", f"a {block['type']} block has keys that the API does not know", "ANT-MSG-004",
+                   facts=(entry.fact.fact_id,), content=Json.of(extra).text)
+    )  # fmt: skip
+    return {key: value for key, value in block.items() if key in known}
 
 
 # ---------------------------------------------------------------- tools

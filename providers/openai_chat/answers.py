@@ -6,11 +6,9 @@ batch, under a label that names their call.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from normalizer import notices
-from normalizer.outcomes import decide
 from normalizer.parts import Json
 from normalizer.projection import Adjustment
 from normalizer.providers.openai_chat import keys, media, replies, wire
@@ -104,7 +102,7 @@ def _answer(
         kind, text = told.outcome, told.text
         fact = next((f for f in call.facts if f.fact_id == told.result), None) if text is None else None
     elif late is not None:
-        call, kind, fact = _before(call, late)
+        call, kind, fact = notices.told_before(call, late)
     else:
         kind = notices.told_kind(call, running=renderer.running)
         fact = call.result if kind == "completed" else None
@@ -128,14 +126,6 @@ def _answer(
     )  # fmt: skip
     rendered.told.append((call.key, kind, text, name))
     return _message(renderer, call, wire_id, text, _own_raw(call.facts), legacy=legacy)
-
-
-def _before(call: Call, seq: int) -> tuple[Call, str, CallFact | None]:
-    """The call as it was told before late news about it stood in what was read."""
-    facts = tuple(f for f in call.facts if f.seq < seq)
-    earlier = replace(call, facts=facts, outcome=decide(facts, None))
-    kind = earlier.outcome.kind if earlier.outcome.kind != "pending" else "unknown"
-    return earlier, kind, earlier.result if kind == "completed" else None
 
 
 def _own_raw(facts: tuple[CallFact, ...]) -> dict[str, Any] | None:

@@ -9,8 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from normalizer import cleaning
-from normalizer.facts import OutcomeAttested
-from normalizer.notices import MARK, read_back
+from normalizer.notices import MARK, read_back, stated
 from normalizer.parts import Json, Opaque, Text, Tool, ToolCall
 from normalizer.providers.openai_chat import pieces, wire
 from normalizer.reading import Reading
@@ -19,6 +18,7 @@ from normalizer.recording import Recorder, dump_any
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from normalizer.notices import ReadBack
     from normalizer.parts import Part
     from normalizer.provider import Origin
 
@@ -157,28 +157,22 @@ class _Reader:
             return
         run: list[Part] = []
         for at, piece in enumerate(parts):
-            if (fact := self._late_news(place, at, piece, number)) is None:
+            if (news := self._late_news(piece)) is None:
                 run.append(piece)
                 continue
             if run:
                 recorder.user(f"{place}:{at}", tuple(run), group=number, raw=raw)
                 run = []
-            recorder.add(fact)
+            recorder.late_news(f"{place}:late{at}", news, number)
         if run:
             recorder.user(place, tuple(run), string=string, group=number, raw=raw)
 
-    def _late_news(self, place: str, at: int, piece: Part, number: int) -> OutcomeAttested | None:
-        """Late news of ours is an attested outcome, in its place."""
-        recorder = self.recorder
+    def _late_news(self, piece: Part) -> ReadBack | None:
+        """Late news of ours about a call in the history; None where a piece is anything else."""
         found = read_back(piece.text, None) if piece.kind == "text" and piece.raw is None else None
-        if found is None or found.form != "late" or (found.call_id or "") not in recorder.uses:
+        if found is None or found.form != "late" or (found.call_id or "") not in self.recorder.uses:
             return None
-        kind: Any = "unknown" if found.outcome == "running" else found.outcome
-        return OutcomeAttested(
-            fact_id=f"{place}:late{at}", seq=recorder.next_seq(), source="import", turn_id=recorder.turn,
-            call_id=recorder.uses[found.call_id or ""][0].key, outcome=kind, evidence="late news", notice=found.body,
-            late=True, group=number,
-        )  # fmt: skip
+        return found
 
     def _content(self, place: str, content: Any) -> tuple[tuple[Part, ...], bool]:
         """The parts of a content, and whether it was one text."""
@@ -293,8 +287,8 @@ class _Reader:
         if isinstance(content, str) and content.startswith(MARK):
             found = read_back(content, subject)
             if found is not None and found.form == "notice":
-                kind: Any = "unknown" if found.outcome == "running" else found.outcome
-                self.recorder.attest(place, key, kind, notice=found.body, evidence="notice", raw=raw)
+                outcome, evidence = stated(found)
+                self.recorder.attest(place, key, outcome, notice=found.body, evidence=evidence, raw=raw)
                 return
         self.recorder.result(place, key, content, raw=raw)
 

@@ -219,8 +219,7 @@ class Renderer:
     def _read_news(self, entry: Entry) -> str:
         """Late news that stood in what was read, sealed for the id that its call has here."""
         fact: Any = entry.fact
-        wire_id = self.ids[fact.call_id]
-        return notices.sealed(f"{notices.MARK}{fact.outcome}] [late, call {wire_id}]\n{fact.notice}", wire_id)
+        return notices.news_again(fact, self.ids[fact.call_id])
 
     # ------------------------------------------------------------ what the helpers ask
 

@@ -6,11 +6,10 @@ is no truthful item then, and the call is told in words instead.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from normalizer import notices
-from normalizer.outcomes import decide
 from normalizer.parts import Json
 from normalizer.projection import Adjustment
 from normalizer.providers.openai_responses import items, keys, media, wire
@@ -75,7 +74,7 @@ def answer(renderer: Renderer, call: Call, *, own: bool) -> Answer:
         if text == "" or renderer.chain.chosen("told", call.key):
             return Answer(kind, fact, text) if text is not None else in_words(renderer, call)
     elif late is not None:
-        call, kind, fact = before_news(call, late)
+        call, kind, fact = notices.told_before(call, late)
     else:
         kind = notices.told_kind(call, running=renderer.running)
         fact = call.result if kind == "completed" else None
@@ -99,14 +98,6 @@ def in_words(renderer: Renderer, call: Call) -> Answer:
     kind = notices.told_kind(call, running=renderer.running)
     text = notices.told_as_text(call, kind, renderer.ids[call.key], renderer.options.notices)
     return Answer(kind, call.result if kind == "completed" else None, text)
-
-
-def before_news(call: Call, seq: int) -> tuple[Call, str, CallFact | None]:
-    """The call as it was told before late news about it stood in what was read."""
-    facts = tuple(f for f in call.facts if f.seq < seq)
-    earlier = replace(call, facts=facts, outcome=decide(facts, None))
-    kind = earlier.outcome.kind if earlier.outcome.kind != "pending" else "unknown"
-    return earlier, kind, earlier.result if kind == "completed" else None
 
 
 # ---------------------------------------------------------------- notices
@@ -145,7 +136,7 @@ def _as_read(raw: Any, item: Item) -> Item:
 def _with_caller(call: Call, item: Item) -> Item:
     """The output names the caller that its call names: the program that made it, if one did."""
     raw = call.part.raw.value if call.part.raw is not None else None
-    caller = raw.get("caller") if isinstance(raw, dict) else None
+    caller = raw.get("caller") if isinstance(raw, dict) and items.kind(raw) in wire.ANSWERS else None
     if not isinstance(caller, dict):
         foreign = item.get("caller") is not None
         return {key: value for key, value in item.items() if key != "caller"} if foreign else item

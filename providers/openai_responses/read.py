@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from normalizer import cleaning
-from normalizer.facts import OutcomeAttested, ToolsDeclared
+from normalizer.facts import ToolsDeclared
 from normalizer.notices import MARK, read_back
 from normalizer.parts import Json, Opaque, Text, Tool
 from normalizer.providers.openai_responses import items, outputs, wire
@@ -314,7 +314,8 @@ class _Reader:
         if plain and string and self._late_news(number, content, place):
             return
         self.recorder.open_turn()
-        raw = None if plain else Json.of({**item, "content": None})
+        # a message of no parts is sent back only where it is on record that this API had it so
+        raw = None if plain and parts else Json.of({**item, "content": None})
         self.recorder.user(place, parts, string=string, group=number, raw=raw)
 
     def _late_news(self, number: int, text: Any, place: str) -> bool:
@@ -323,14 +324,7 @@ class _Reader:
         found = read_back(text, None) if text.startswith(MARK) else None
         if found is None or found.form != "late" or (found.call_id or "") not in recorder.uses:
             return False
-        outcome: Any = "unknown" if found.outcome == "running" else found.outcome
-        recorder.add(
-            OutcomeAttested(
-                fact_id=place, seq=recorder.next_seq(), source="import", turn_id=recorder.turn,
-                call_id=recorder.uses[found.call_id or ""][0].key, outcome=outcome, evidence="late news",
-                notice=found.body, late=True, group=number,
-            )
-        )  # fmt: skip
+        recorder.late_news(place, found, number)
         return True
 
     def _output(self, number: int, item: Item, place: str) -> None:

@@ -238,9 +238,8 @@ class _Side:
             if later is not None:
                 self.items.append(later)
         elif item.kind == "news":
-            wire_id = self.renderer.ids[item.fact.call_id]
-            text = f"{notices.MARK}{item.fact.outcome}] [late, call {wire_id}]\n{item.fact.notice}"
-            self.items.append({"role": "user", "content": notices.sealed(text, wire_id)})
+            text = notices.news_again(item.fact, self.renderer.ids[item.fact.call_id])
+            self.items.append({"role": "user", "content": text})
         else:
             self._entry(item)
 
