@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import contextlib
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from normalizer import Repair, repair
+from normalizer import Repair, fold, project, repair
 from normalizer.errors import CannotProject, UnknownFormat, UnreadableInput
+from normalizer.facts import CallCompleted, InstructionsSet, ModelReplied, ToolsDeclared
+from normalizer.parts import Json, ServerToolCall, Tool, ToolCall
 from normalizer.recording import begins_json
+from normalizer.testing import assert_accepts
+
+if TYPE_CHECKING:
+    from normalizer.facts import Fact
 
 USER = {"role": "user", "content": "hi"}
 
@@ -491,3 +497,29 @@ def test_instructions_lose_the_keys_that_the_api_does_not_know() -> None:
     repaired = mended(late)
     assert "odd" not in json.dumps(repaired.request)
     assert '{"odd":1}' in said(repaired, "trimmed")
+
+
+def test_an_open_server_call_gives_way_to_a_system_message_that_nothing_could_stand_before() -> None:
+    search = {"type": "web_search_20250305", "name": "web_search"}
+    open_call = {"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {"query": "w"}}
+    reply = ModelReplied(fact_id="reply", seq=4, turn_id="t", api="anthropic", model="claude-opus-4-8",
+                         stop_reason="tool_use", parts=(
+                             ToolCall("toolu_1", "run", Json("{}")),
+                             ServerToolCall("srvtoolu_1", "web_search", Json('{"query":"w"}'), Json.of(open_call),
+                                            "server_tool_use")))  # fmt: skip
+    before = ModelReplied(fact_id="empty", seq=2, turn_id="t", api="anthropic", parts=())
+    told: list[Fact] = [
+        InstructionsSet(fact_id="head", seq=0, turn_id="t", parts=()),
+        ToolsDeclared(fact_id="none", seq=1, turn_id="t", api="anthropic", tools=()),
+        before,
+        ToolsDeclared(fact_id="tools", seq=3, turn_id="t", api="anthropic",
+                      tools=(Tool("web_search", raw=Json.of(search), server=True),)),
+        reply,
+        CallCompleted(fact_id="done", seq=5, turn_id="t", call_id="toolu_1", content="ok"),
+    ]  # fmt: skip
+    projection = project(fold(told), "anthropic")
+    assert [note.kind for note in projection.adjustments if note.call_id == "srvtoolu_1"] == [
+        "dropped_server_tool"
+    ]
+    assert projection.request["messages"][-1]["role"] == "system"
+    assert_accepts(projection.request, "anthropic", context={"history": True})

@@ -46,6 +46,13 @@ def choose(
         verdict = _verdict(
             renderer, step, entry, call, results, own=own, before_fallback=at < border, pieces=pieces
         )
+        if (
+            verdict is None
+            and call.result is None
+            and flow.system
+            and not (flow.after_user or flow.after_result)
+        ):
+            verdict = "a system message from before has to stand behind its reply", "ANT-SRV-003"
         if verdict is None:
             piece.block = words.replay(piece.part.raw.value, out, entry)
             _need_beta(piece.block, out)
