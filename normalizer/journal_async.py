@@ -72,6 +72,7 @@ class AsyncJournal:
     open_turn = _threaded(Journal.open_turn)
     permit_start = _threaded(Journal.permit_start)
     cancel_turn = _threaded(Journal.cancel_turn)
+    apply_steering = _threaded(Journal.apply_steering)
     runs = _threaded(Journal.runs)
     renew_lease = _threaded(Journal.renew_lease)
     lose_run = _threaded(Journal.lose_run)

@@ -153,6 +153,14 @@ def cancel(asked: TurnCancelRequested, turn: Iterable[Fact]) -> tuple[bool, Fact
     return found.keys().isdisjoint({"turn_ended", "run_lost"}), None
 
 
+def apply_steering(turn: Iterable[Fact]) -> None:
+    """Refuse steering for a turn whose gate is closed. It stays queued."""
+    kinds = {fact.kind for fact in turn}
+    for row in CLOSED:
+        if row.seen in kinds:
+            raise TurnClosed(f"the steering was not applied, and is kept: {row.says}", reason=row.reason)
+
+
 def open_turn(asked: TurnOpened, turn: Sequence[Fact], running: str | None) -> Fact | None:
     """None where the turn may open; the fact itself where it was recorded before. `running`: another open turn."""
     for fact in turn:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Connection
 
-    from normalizer.facts import Fact
+    from normalizer.facts import Fact, SteeringApplied
     from normalizer.journal_runs import ProcessId
     from normalizer.journal_store import Locked
     from normalizer.reading import Fragment
@@ -272,6 +272,18 @@ class Journal:
             return locked.add([asked], locked.take(1))[0] if record else known
 
         return self._locked(conversation, cancel)  # type: ignore[return-value]
+
+    def apply_steering(
+        self, conversation: str, applied: Sequence[SteeringApplied], *, turn_id: str
+    ) -> tuple[Fact, ...]:
+        """Record that steering was applied to a turn, while it is open. Raises TurnClosed otherwise."""
+
+        def apply(locked: Locked) -> tuple[Fact, ...]:
+            if len(locked.known(fact.fact_id for fact in applied)) < len(applied):
+                gate.apply_steering(locked.gate(gate.turn_gate(turn_id)))
+            return store.add_unknown(locked, applied)
+
+        return self._locked(conversation, apply)
 
     # ------------------------------------------------------------ runs
 

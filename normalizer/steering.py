@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from normalizer.errors import JournalError, TurnClosed
+from normalizer.errors import JournalError
 from normalizer.facts import SteeringApplied, SteeringQueued, SteeringWithdrawn
-from normalizer.journal_gate import CLOSED, turn_gate
 from normalizer.parts import Text
 
 if TYPE_CHECKING:
@@ -18,7 +17,6 @@ if TYPE_CHECKING:
 
     from normalizer.conversations import Conversation
     from normalizer.facts import Fact
-    from normalizer.journal_store import Locked
     from normalizer.parts import Part
     from normalizer.transcript import Transcript
 
@@ -78,7 +76,7 @@ class Steering:
             )
             for fact in chosen
         ]  # fmt: skip
-        return append_while_open(conversation, turn_id, made) if made else ()
+        return conversation.journal.apply_steering(conversation.id, made, turn_id=turn_id) if made else ()
 
     def _known(self, steering_id: str) -> None:
         if steering_id not in self._conversation.transcript.steering:
@@ -100,18 +98,3 @@ def _running(transcript: Transcript) -> str | None:
         (turn.turn_id for turn in transcript.turns.values() if turn.status == "running" and not turn.over),
         None,
     )
-
-
-def append_while_open(
-    conversation: Conversation, turn_id: str, facts: list[SteeringApplied]
-) -> tuple[Fact, ...]:
-    """Append facts if the turn's gate is open, in one transaction. Raises TurnClosed."""
-
-    def add(locked: Locked) -> tuple[Fact, ...]:
-        kinds = {fact.kind for fact in locked.gate(turn_gate(turn_id))}
-        for row in CLOSED:
-            if row.seen in kinds:
-                raise TurnClosed(f"the steering was not applied, and is kept: {row.says}", reason=row.reason)
-        return locked.add(facts, locked.take(len(facts)))
-
-    return conversation.journal._locked(conversation.id, add)  # noqa: SLF001 - a transaction of the journal's kind

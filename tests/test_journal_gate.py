@@ -275,6 +275,24 @@ def test_a_run_without_a_lease_never_expires(journal: Journal, turn: TurnOpened)
     assert journal.lose_run("c", run_id) is None
 
 
+def test_steering_is_applied_while_its_turn_is_open_and_once(journal: Journal, turn: TurnOpened) -> None:
+    turn_id = turn.turn_id or ""
+    queued = [
+        f.SteeringQueued(fact_id=f"q{n}", steering_id=f"s{n}", parts=(Text("Faster."),)) for n in range(2)
+    ]
+    last = journal.append("c", queued)[-1].seq
+    one, two = (f.SteeringApplied(fact_id=f"a{n}", steering_id=f"s{n}", turn_id=turn_id) for n in range(2))
+    applied = journal.apply_steering("c", [one], turn_id=turn_id)
+    assert [(fact.fact_id, fact.seq) for fact in applied] == [("a0", last + 1)]
+    journal.cancel_turn("c", turn_id)
+    assert journal.apply_steering("c", [one], turn_id=turn_id) == applied  # asked again, as after an error
+    assert refused(lambda: journal.apply_steering("c", [one, two], turn_id=turn_id)) == (
+        TurnClosed,
+        "turn_cancelled",
+    )
+    assert [fact.kind for fact in journal.facts("c", last)] == ["steering_applied", "turn_cancel_requested"]
+
+
 def test_the_gate_does_not_read_the_history(journal: Journal, turn: TurnOpened) -> None:
     """What it looks at stays small however long the conversation."""
     long = [
