@@ -82,21 +82,16 @@ class Journal:
         """Record facts, all or none, and give them back with their `seq`; durable when it returns.
 
         A fact whose `fact_id` is recorded already is not recorded again; the recorded one is given back. `fragments`
-        belong to the `reply_cut` among the facts. Permits and gated turns come only from `permit_start` and
-        `open_turn`, except where what another journal recorded is `imported`.
+        are what the reply among the facts left: the `reply_cut`, else the `model_replied`. Permits and gated turns come
+        only from `permit_start` and `open_turn`, except where what another journal recorded is `imported`.
         """
         new = tuple(facts)
         if not new:
             return ()
         if not imported and (forged := _forged(new)):
             self._locked(conversation, lambda locked: store.check_known(locked, forged))
-        cut = next((fact.fact_id for fact in new if fact.kind == "reply_cut"), None)
-        if fragments and cut is None:
-            raise JournalError(
-                "fragments belong to a reply_cut, and none of the facts is one", reason="no_reply_cut"
-            )
-
-        if not fragments:
+        reply = _leaving(new) if fragments else None
+        if reply is None:
             try:
                 return self._database.drive(
                     lambda driver: store.append(driver, conversation, new, self._now())
@@ -107,8 +102,8 @@ class Journal:
 
         def add(locked: Locked) -> tuple[Fact, ...]:
             recorded = store.add_unknown(locked, new)
-            if fragments and cut is not None:
-                locked.add_fragments(cut, fragments)
+            if reply is not None:
+                locked.add_fragments(reply, fragments)
             return recorded
 
         return self._locked(conversation, add)
@@ -132,7 +127,7 @@ class Journal:
         return self._database.write(forget)
 
     def add_fragments(self, conversation: str, fragments: Sequence[Fragment], *, about: str) -> None:
-        """Keep what a cut reply left; `about` is the `fact_id` of its `reply_cut`. Twice is the same as once."""
+        """Keep what a reply left; `about` is the reply's `fact_id`. Twice is the same as once."""
         self._locked(conversation, lambda locked: locked.add_fragments(about, fragments))
 
     def fragments(self, conversation: str) -> tuple[Fragment, ...]:
@@ -354,6 +349,18 @@ def opened(
 ) -> Journal:
     """See `normalizer.journal.open_journal`."""
     return Journal(Database(located(where), read_only=read_only, patience=patience), now, new_id)
+
+
+def _leaving(facts: Sequence[Fact]) -> str:
+    """The reply that left the fragments."""
+    for kind in ("reply_cut", "model_replied"):
+        for fact in facts:
+            if fact.kind == kind:
+                return fact.fact_id
+    raise JournalError(
+        "fragments belong to a reply, and none of the facts is a reply_cut or model_replied",
+        reason="no_reply_cut",
+    )
 
 
 def _forged(facts: Iterable[Fact]) -> tuple[Fact, ...]:

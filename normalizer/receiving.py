@@ -102,12 +102,7 @@ class Receiving:
         facts = [
             replace(fact, run_id=turn.run_id, at=fact.at or conversation.now()) for fact in reading.facts
         ]
-        cut = any(fact.kind == "reply_cut" for fact in facts)
-        added = conversation.append(*facts, fragments=reading.fragments if cut else ())
-        if reading.fragments and not cut:
-            conversation.journal.add_fragments(
-                conversation.id, reading.fragments, about=self._about["fact_id"]
-            )
+        added = conversation.append(*facts, fragments=reading.fragments)
         self._skip_what_was_not_asked_for(reading)
         return replace(reading, facts=added)
 

@@ -24,6 +24,7 @@ from normalizer.execution.functions import FunctionCall
 from normalizer.execution.operations import Operation
 from normalizer.interrupts import uninterrupted
 from normalizer.journal import open_async_journal, open_journal
+from normalizer.journal_store import Locked
 from normalizer.parts import Text
 
 if TYPE_CHECKING:
@@ -269,6 +270,23 @@ def test_a_length_limit_inside_a_call_keeps_its_fragment(live: Agent) -> None:
         assert turn.calls_to_run() == ()
 
 
+def test_a_reply_and_its_fragments_are_recorded_together_or_not_at_all(
+    live: Agent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise JournalError("the disk is full", reason="full")
+
+    turn = live.conversation.open_turn()
+    turn.user_said("Do it")
+    with monkeypatch.context() as patch:
+        patch.setattr(Locked, "add_fragments", full)
+        with pytest.raises(JournalError, match="full"):
+            live.ask(turn, Reply((text("Yes."), tool(1) | {"_json": '{"command": "ls'}), "max_tokens"))
+    assert live.kinds()[-1] == "request_sent"
+    assert live.conversation.fragments == ()
+    turn.close()
+
+
 # ---------------------------------------------------------------- calls
 
 
@@ -512,7 +530,7 @@ def test_steering_yields_to_a_cancel_that_came_first(live: Agent, monkeypatch: p
 def test_the_twin_has_the_same_names() -> None:
     from normalizer import conversations, conversations_async, executions, steering, turns
 
-    inner = {"append_while_open", "new_id", "now", "permit", "record", "over", "running"}
+    inner = {"new_id", "now", "permit", "record", "over", "running"}
     sync_only = {"ask_to_stop", "attend", "by_unit", "enter", "enter_in_thread", "abandon", "leave", "ended"}
     pairs = (
         (conversations.Conversation, conversations_async.AsyncConversation),

@@ -24,7 +24,7 @@ from sqlalchemy.exc import DBAPIError
 
 from normalizer import journal_schema
 from normalizer.errors import JournalError
-from normalizer.facts import ReplyCut, StartPermitted, TurnOpened, dump
+from normalizer.facts import ModelReplied, ReplyCut, StartPermitted, TurnOpened, dump
 from normalizer.journal import open_async_journal, open_journal
 from normalizer.journal_driven import Driven
 from normalizer.journal_engine import _meaning
@@ -169,6 +169,9 @@ def test_fragments_stay_whole_beside_the_facts(journal: Journal) -> None:
         journal.add_fragments("c", more, about="cut-2")
     assert journal.fragments("c") == (*cut, *more)
     assert journal.fragments("other") == ()
+    journal.append("d", [ModelReplied(fact_id="ended", parts=())], fragments=cut)
+    journal.add_fragments("d", [*cut, *more], about="ended")  # one that is there, and one that is not
+    assert journal.fragments("d") == (*cut, *more)
     assert reason(lambda: journal.append("c", [said("b")], fragments=cut)) == "no_reply_cut"
     assert ids(journal.facts("c")) == ["a", "cut"]
 
