@@ -8,6 +8,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import anthropic
+from journaling import address
 from loopback import Loopback, Reply, call, text
 
 from normalizer.journal import open_journal
@@ -32,7 +33,7 @@ TOOLS = tuple(Tool(name, name, Json.of({"type": "object"})) for name in ("run", 
 class Agent:
     """One conversation, and the model that it talks to."""
 
-    def __init__(self, server: Loopback, where: Path, *, afresh: bool = False) -> None:
+    def __init__(self, server: Loopback, where: Path | str, *, afresh: bool = False) -> None:
         """`afresh`: each request is projected from what a new opening of the journal reads from the disk."""
         self.server = server
         self.where = where
@@ -106,9 +107,9 @@ class Agent:
 
 
 @contextlib.contextmanager
-def agent(folder: Path) -> Iterator[Agent]:
+def agent(folder: Path, kind: str = "sqlite") -> Iterator[Agent]:
     with Loopback() as server:
-        made = Agent(server, folder / "agent.db")
+        made = Agent(server, address(kind, folder))
         try:
             yield made
         finally:

@@ -13,7 +13,7 @@ import anthropic
 import anyio
 import anyio.lowlevel
 import pytest
-from journaling import Child
+from journaling import DATABASES, Child
 from living import MODEL, Agent, Beside, agent, tool, until
 from loopback import Refusal, Reply, message, text, thinking
 
@@ -41,9 +41,13 @@ SAID = Reply((text("So."),))
 
 
 @pytest.fixture
-def live(tmp_path: Path) -> Iterator[Agent]:
-    with agent(tmp_path) as made:
+def live(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Agent]:
+    with agent(tmp_path, getattr(request, "param", "sqlite")) as made:
         yield made
+
+
+# What is decided in the database: who is first, who is lost, what is recorded together.
+on_both = pytest.mark.parametrize("live", DATABASES, indirect=True)
 
 
 @pytest.fixture
@@ -90,6 +94,7 @@ def _tools(conversation: Conversation) -> Any:
 # ---------------------------------------------------------------- turns
 
 
+@on_both
 def test_a_second_turn_waits_for_the_first(live: Agent) -> None:
     with live.conversation.open_turn():
         with pytest.raises(JournalError) as caught:
@@ -103,6 +108,7 @@ def test_a_second_turn_waits_for_the_first(live: Agent) -> None:
     live.conversation.open_turn().close()
 
 
+@on_both
 def test_a_turn_of_a_dead_process_is_recovered_first(live: Agent) -> None:
     child = Child(lambda send: send(open_journal(live.where).conversation("c-1").open_turn().turn_id))
     (turn_id,) = child.sent()
@@ -139,6 +145,7 @@ def test_closing_waits_for_nothing_and_is_refused_while_a_call_runs(
     assert live.kinds().count("turn_ended") == 1
 
 
+@on_both
 def test_a_lease_is_renewed_and_its_loss_is_noticed(live: Agent) -> None:
     turn = live.conversation.open_turn(lease=0.15)
     until = live.journal.runs("c-1")[0].lease_until
@@ -159,6 +166,7 @@ def test_a_lease_is_renewed_and_its_loss_is_noticed(live: Agent) -> None:
 # ---------------------------------------------------------------- requests and replies
 
 
+@on_both
 def test_a_projection_goes_out_once_and_only_if_it_is_the_newest(live: Agent) -> None:
     with live.conversation.open_turn() as turn:
         turn.user_said("Hello")
@@ -270,6 +278,7 @@ def test_a_length_limit_inside_a_call_keeps_its_fragment(live: Agent) -> None:
         assert turn.calls_to_run() == ()
 
 
+@on_both
 def test_a_reply_and_its_fragments_are_recorded_together_or_not_at_all(
     live: Agent, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -311,6 +320,7 @@ def test_approval_is_asked_for_given_and_denied(live: Agent) -> None:
     turn.close()
 
 
+@on_both
 def test_a_call_starts_once(running: tuple[Agent, Turn, Call]) -> None:
     _, turn, call = running
     with turn.execute(call, operation=Operation("op_1", "key_1"), remote=True, recovery="query") as execution:
@@ -377,6 +387,7 @@ def test_a_stop_that_fails_confirms_nothing(running: tuple[Agent, Turn, Call]) -
     turn.cancel()
 
 
+@on_both
 def test_cancel_asks_the_stop_of_a_running_call(running: tuple[Agent, Turn, Call]) -> None:
     live, turn, call = running
     inside, stopped = threading.Event(), threading.Event()
@@ -411,6 +422,7 @@ def test_cancelling_inside_the_own_block_does_not_wait_for_itself(running: tuple
         raise AssertionError
 
 
+@on_both
 def test_the_first_result_counts_and_a_later_one_is_better_than_none(
     running: tuple[Agent, Turn, Call],
 ) -> None:
@@ -492,6 +504,7 @@ def _shielded_elsewhere() -> str:
 # ---------------------------------------------------------------- steering
 
 
+@on_both
 def test_steering_is_applied_behind_the_results(running: tuple[Agent, Turn, Call]) -> None:
     live, turn, call = running
     steering = live.conversation.steering
@@ -510,6 +523,7 @@ def test_steering_is_applied_behind_the_results(running: tuple[Agent, Turn, Call
     turn.close()
 
 
+@on_both
 def test_steering_yields_to_a_cancel_that_came_first(live: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
     turn = live.conversation.open_turn()
     steering = live.conversation.steering
@@ -545,7 +559,7 @@ def test_the_twin_has_the_same_names() -> None:
         assert not missing
 
 
-def twin(backend: str, where: Path, work: Callable[[Any], Awaitable[None]]) -> None:
+def twin(backend: str, where: Path | str, work: Callable[[Any], Awaitable[None]]) -> None:
     async def main() -> None:
         async with await open_async_journal(where) as journal:
             await work(journal.conversation("c-1"))
@@ -553,6 +567,7 @@ def twin(backend: str, where: Path, work: Callable[[Any], Awaitable[None]]) -> N
     anyio.run(main, backend=backend)
 
 
+@on_both
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_a_turn_with_await(live: Agent, backend: str) -> None:
     live.server.replies(Reply((text("Yes."), tool(1)), "tool_use"), SAID)
@@ -709,6 +724,7 @@ def test_cancelling_with_await_inside_the_own_block(live: Agent, backend: str) -
     assert live.outcome() == "cancelled_while_running"
 
 
+@on_both
 def test_whoever_follows_sees_the_stop_as_it_happens(running: tuple[Agent, Turn, Call]) -> None:
     live, turn, call = running
     seen: list[str] = []
@@ -768,6 +784,7 @@ def _raise(error: Exception) -> None:
     raise error
 
 
+@on_both
 def test_what_the_journal_refuses_in_a_reply_is_no_cut_reply(live: Agent) -> None:
     with live.conversation.open_turn() as turn:
         with pytest.raises(JournalError, match="full"):
