@@ -20,6 +20,8 @@ _WIRE: Final = frozenset({"type", "role", "status", "cache_control", "prompt_cac
 _TOP: Final = _WIRE | {"id", "object"}
 """Besides, the id of the block itself: it names it to the server that gave it. Calls have their own, in `ids`."""
 _DEFAULT: Final = "auto"
+_RESPONSE: Final = frozenset({"response"})
+"""Where a reader keeps what a response says beside its message."""
 
 
 def remainder(raw: Json | None, *said: Any) -> str | None:
@@ -110,12 +112,24 @@ def _dict(value: dict[str, Any], said: _Said, skipped: frozenset[str]) -> dict[s
 
 
 def beside_content(fact: Any) -> str | None:
-    """The JSON text of what a message says beside its content: who speaks. None where that is nothing."""
+    """The JSON text of what a message says beside its content: above all, who speaks. None where that is nothing.
+
+    A message is known by its role and the place of its content; what a whole response says of itself is none.
+    """
     raw = getattr(fact, "raw", None)
     value = raw.value if raw is not None else None
-    if not isinstance(value, dict) or "role" not in value or value.get("name") is None:
+    if not isinstance(value, dict) or not {"role", "content"} <= value.keys():
         return None
-    return Json.of({"name": value["name"]}).text
+    beside = {key: item for key, item in value.items() if key not in _RESPONSE}
+    return remainder(Json.of(beside), getattr(fact, "model", None))
+
+
+def received(part: Any) -> Json | None:
+    """What a part says: the block that it came in; of a medium of a host, what it holds."""
+    if part.raw is not None or part.kind != "media":
+        return part.raw  # type: ignore[no-any-return]
+    held = {name: getattr(part, name) for name in ("data", "url", "file_id", "name")}
+    return Json.of(held)
 
 
 def of_one_piece(raw: Json) -> Json:

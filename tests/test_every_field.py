@@ -19,6 +19,7 @@ from openai.types.responses import ResponseInputItemParam, ToolParam
 import normalizer
 from normalizer import facts as f
 from normalizer import registry
+from normalizer.facts import dump_lines
 from normalizer.parts import Json, Media, Text, ToolCall
 from normalizer.strategies import PNG
 
@@ -248,6 +249,40 @@ def missing(
     return lost
 
 
+@pytest.mark.parametrize("api", WRAPPED)
+def test_every_field_is_read(api: str) -> None:
+    """Each mark is in a fact, a leftover or a fragment."""
+    lost: set[str] = set()
+    for sample, payload in (*payloads(api), *offers(api)):
+        reading = normalizer.read(copy.deepcopy(payload), format=api)
+        kept = [dump_lines(reading.facts).decode(), *reading.leftovers, *reading.fragments]
+        held, given = json.dumps(kept, ensure_ascii=False, default=str).replace("\\", ""), json.dumps(payload)
+        lost.update(
+            f"{sample.name}: {'.'.join(map(str, path))}"
+            for path, mark in sample.marks.items()
+            if mark in given and mark not in held
+        )
+    assert lost == set()
+
+
+def test_what_an_item_of_responses_says_more_in_a_chat_history_is_left_over() -> None:
+    call = {"type": "function_call", "call_id": "call_1", "name": "run", "arguments": "{}", "namespace": "crm"}
+    output = {"type": "function_call_output", "call_id": "call_1", "output": "ok", "max_output_length": 7}
+    reading = normalizer.read({"messages": [HELLO, call, output]}, format="openai_chat")
+    assert [left.text for left in reading.leftovers] == ['{"namespace":"crm"}', '{"max_output_length":7}']
+
+
+def test_what_stands_beside_the_message_of_a_choice_is_read() -> None:
+    choice = {"index": 0, "finish_reason": "stop", "logprobs": {"content": [{"token": "yo", "logprob": -0.5}]},
+              "message": {"role": "assistant", "content": "yo", "annotations": [{"url": "u"}]}}  # fmt: skip
+    response = {"id": "c1", "object": "chat.completion", "model": "gpt-5.2", "choices": [choice]}
+    facts = normalizer.read(response, format="openai_chat").facts
+    assert '"logprob":-0.5' in facts[0].raw.text  # type: ignore[union-attr]
+    for target in TARGETS:
+        found = normalizer.project(normalizer.fold(facts), target)
+        assert [note.content for note in found.adjustments] == ['{"annotations":[{"url":"u"}]}']
+
+
 @pytest.mark.parametrize("server_tools", ["drop", "quote"])
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("api", WRAPPED)
@@ -286,6 +321,23 @@ def reported(told: list[Fact], target: str) -> str:
     """What the adjustments of a projection hold."""
     found = normalizer.project(normalizer.fold(told), target, open_calls="unknown").adjustments
     return "".join(note.content or "" for note in found)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("media", ["image", "document", "file", "audio", "search_result"])
+@pytest.mark.parametrize(
+    "by", [{"data": PNG, "media_type": "image/png"}, {"url": "https://example.com/a.png"}]
+)
+def test_what_a_medium_of_a_host_holds_is_sent_or_reported(
+    media: Any, by: dict[str, str], target: str
+) -> None:
+    held = Media(media, **by, file_id="file_7", name="plan.v2")
+    shown = f.UserSaid(fact_id="u", seq=1, parts=(Text("Hello"), held))
+    done = f.CallCompleted(fact_id="c", seq=3, call_id="call_1", content=(Text("ok"), held))
+    for told in ([shown], [ASKED, CALLED, done]):
+        found = normalizer.project(normalizer.fold(told), target)
+        said = json.dumps([found.request, *found.adjustments], default=str)
+        assert all(word in said for word in ("file_7", "plan.v2", by.get("data", by.get("url", ""))))
 
 
 SOUND: Final = Media("audio", "audio/x-unheard", "UklGRg==", name="voice.xyz")

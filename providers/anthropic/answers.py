@@ -8,7 +8,7 @@ from normalizer import notices
 from normalizer.parts import Json
 from normalizer.projection import Adjustment
 from normalizer.providers.anthropic import keys, pictures, wire, words
-from normalizer.remainders import remainder
+from normalizer.remainders import received, remainder
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -258,9 +258,13 @@ def _recorded(
 def _note_rest(rendered: Rendered[Any], call: Call, fact: Any, made: Any) -> None:
     """Report what a result of another API, and its parts, say beyond what is made of them."""
     parts = () if isinstance(fact.content, str) else fact.content
-    received = [part.raw.value for part in parts if part.raw is not None]
-    rests = [remainder(fact.raw, call.part.id, call.part.name, made, received)] + [
-        remainder(part.raw, block) for part, block in zip(parts, made, strict=False) if part.raw is not None
+    inside = [part.raw.value for part in parts if part.raw is not None]
+    rests = [
+        remainder(fact.raw, call.part.id, call.part.name, made, inside),
+        *(
+            remainder(received(part), block, getattr(part, "media_type", None))
+            for part, block in zip(parts, made, strict=False)
+        ),
     ]
     for rest in rests:
         if rest is not None:

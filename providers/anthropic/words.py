@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 from normalizer.parts import Json
 from normalizer.projection import Adjustment
 from normalizer.providers.anthropic import keys, pictures, wire
-from normalizer.remainders import beside_content, of_one_piece, remainder, whole
+from normalizer.remainders import beside_content, of_one_piece, received, remainder, whole
 
 if TYPE_CHECKING:
     from normalizer.parts import Media, Text
@@ -48,7 +48,7 @@ def user_blocks(renderer: Renderer, entry: Entry, out: Out) -> list[dict[str, An
                     entry, out, "media_moved", "an upload needs the code execution tool", "ANT-BLK-012", part
                 )
             else:
-                note_rest(out, entry, part.raw, made)
+                note_rest(out, entry, received(part), made, part.media_type)
                 blocks.append(replay(block, out, entry))
         elif (
             kind == "opaque"

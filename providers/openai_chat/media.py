@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from normalizer.providers.openai_chat import keys, wire
-from normalizer.remainders import remainder
+from normalizer.remainders import received, remainder
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -36,7 +36,7 @@ def blocks(part: Media, profile: Profile, model: str | None) -> Made:
 def rest(part: Media, made: list[Block]) -> str | None:
     """What a medium as received says beyond what is sent of it."""
     form = (part.media_type or "").partition("/")[2]
-    return remainder(part.raw, made, part.media_type, form)
+    return remainder(received(part), made, part.media_type, form)
 
 
 def _image(part: Media, profile: Profile, model: str | None) -> tuple[Block | None, str]:

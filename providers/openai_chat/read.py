@@ -90,6 +90,7 @@ class _Reader:
         if choices:
             reason = choices[0].get("finish_reason")
             beside = {k: v for k, v in value.items() if k not in ("choices", "object")}
+            beside |= {k: v for k, v in choices[0].items() if k not in _OF_CHOICE and v is not None}
             origin = {"stop_reason": reason, "model": value.get("model"), "beside": beside}
             self._message(0, choices[0].get("message"), origin, place="/choices/0/message")
         for number, choice in enumerate(choices[1:], start=1):
@@ -307,6 +308,8 @@ class _Reader:
     def _item(self, place: str, item: dict[str, Any]) -> None:
         """A call or an output of the Responses API says the same here; its other items have no place."""
         kind, call_id = item["type"], item.get("call_id")
+        if rest := {key: value for key, value in item.items() if key not in _OF_ITEM and value is not None}:
+            self.recorder.leftover(place, "keys of an item of the Responses API", rest)
         if (key := _RESPONSES_CALLS.get(kind)) is not None and isinstance(item.get("name"), str):
             given = (
                 pieces.arguments_of(item.get(key))
@@ -332,6 +335,11 @@ _HANDLERS: Final[dict[str, Callable[[_Reader, str, dict[str, Any], int, Origin],
     "tool": _Reader._tool,  # noqa: SLF001
     "function": _Reader._function,  # noqa: SLF001
 }
+
+
+_OF_CHOICE: Final = frozenset({"message", "finish_reason", "index"})
+_OF_ITEM: Final = frozenset({"type", "id", "status", "call_id", "name", "arguments", "input", "output"})
+"""Keys of a choice, and of a call or output of Responses, that the facts say."""
 
 
 def _skeleton(message: dict[str, Any], beside: Any = None) -> Json:

@@ -14,7 +14,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from normalizer.providers.openai_responses import wire
-from normalizer.remainders import remainder
+from normalizer.remainders import received, remainder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -43,7 +43,7 @@ def piece(part: Any) -> tuple[Piece | None, str]:
 
 def rest(part: Any, made: Piece) -> str | None:
     """What a text or medium as received says beyond what is sent of it."""
-    return remainder(part.raw, made, getattr(part, "media_type", None))
+    return remainder(received(part), made, getattr(part, "media_type", None))
 
 
 def left_out(part: Any) -> Piece:
