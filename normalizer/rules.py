@@ -64,9 +64,10 @@ class Rule:
         return inspect.getdoc(self.check).partition("\n")[2].strip()  # type: ignore[union-attr]
 
     def violations(self, request: Request, context: Context) -> Iterator[Violation]:
-        """The places where the request breaks this rule, in document order."""
+        """The places where the request breaks this rule, in order. A place may be less severe than the rule."""
         for found in self.check(request, context):
-            yield replace(found, rule=self.id, severity=self.severity)
+            severity = self.severity if found.severity == "reject" else found.severity
+            yield replace(found, rule=self.id, severity=severity)
 
 
 Rulebook: TypeAlias = tuple[Rule, ...]

@@ -266,7 +266,13 @@ def test_every_field_is_read(api: str) -> None:
 
 
 def test_what_an_item_of_responses_says_more_in_a_chat_history_is_left_over() -> None:
-    call = {"type": "function_call", "call_id": "call_1", "name": "run", "arguments": "{}", "namespace": "crm"}
+    call = {
+        "type": "function_call",
+        "call_id": "call_1",
+        "name": "run",
+        "arguments": "{}",
+        "namespace": "crm",
+    }
     output = {"type": "function_call_output", "call_id": "call_1", "output": "ok", "max_output_length": 7}
     reading = normalizer.read({"messages": [HELLO, call, output]}, format="openai_chat")
     assert [left.text for left in reading.leftovers] == ['{"namespace":"crm"}', '{"max_output_length":7}']

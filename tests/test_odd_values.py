@@ -335,3 +335,40 @@ def test_a_context_and_a_stream_that_are_none_are_told() -> None:
         normalizer.check({}, "anthropic", context=5)  # type: ignore[arg-type]
     with pytest.raises(UnreadableInput, match="iterable"):
         normalizer.read_stream(5, "anthropic")  # type: ignore[arg-type]
+
+
+# ---------------------------------------------------------------- types that are unknown
+
+HELD: dict[str, Any] = {
+    "anthropic": lambda piece: {
+        "messages": [{"role": "user", "content": [{"type": "text", "text": "hi"}, piece]}]
+    },
+    "openai_chat": lambda piece: {
+        "messages": [USER, {"role": "assistant", "content": [{"type": "text", "text": "hi"}, piece]}, USER]
+    },
+    "openai_responses": lambda piece: {"input": [USER, {**piece, "id": "x_1"}]},
+}
+FOREIGN = {"anthropic": "input_text", "openai_chat": "tool_result", "openai_responses": "tool_use"}
+
+
+@pytest.mark.parametrize("target", HELD)
+def test_a_type_that_nobody_knows_survives_and_is_no_reject(target: str) -> None:
+    given = HELD[target]({"type": "novelty", "x": 1})
+    repaired = normalizer.repair(given, format=target)
+    assert repaired.request == given
+    (found,) = normalizer.check(repaired.request, target, context={"history": True})
+    assert (found.severity, "novelty" in found.message) == ("contested", True)
+    assert not normalizer.check(given, target, context={"history": True, "received_types": ["novelty"]})
+
+
+@pytest.mark.parametrize("target", HELD)
+@pytest.mark.parametrize("context", [{}, {"received_types": list(FOREIGN.values())}])
+def test_a_type_of_another_api_is_a_reject_and_is_left_out(target: str, context: dict[str, Any]) -> None:
+    given = HELD[target]({"type": FOREIGN[target], "x": 1})
+    assert "reject" in {
+        found.severity for found in normalizer.check(given, target, context={"history": True, **context})
+    }
+    repaired = normalizer.repair(given, format=target)
+    assert not normalizer.check(repaired.request, target, context={"history": True})
+    assert FOREIGN[target] not in json.dumps(repaired.request)
+    assert any(FOREIGN[target] in (note.content or "") for note in repaired.adjustments)

@@ -44,6 +44,21 @@ RESULT_BLOCKS: Final = frozenset(
     {"text", "image", "document", "search_result", "tool_reference", "browser_state"}
 )
 
+# Names that blocks, parts and items have on other wires, and what stands inside blocks of this one: none of them can be
+# a block that is newer than this release.
+ELSEWHERE: Final = RESULT_BLOCKS - USER_BLOCKS | frozenset(
+    {
+        "additional_tools", "apply_patch_call", "apply_patch_call_output", "audio", "code_interpreter_call",
+        "compaction_trigger", "computer_call", "computer_call_output", "configuration_update", "custom_tool_call",
+        "custom_tool_call_output", "file", "file_search_call", "function", "function_call", "function_call_output",
+        "image_generation_call", "image_url", "input_audio", "input_file", "input_image", "input_text",
+        "item_reference", "json", "local_shell_call", "local_shell_call_output", "mcp_approval_request",
+        "mcp_approval_response", "mcp_call", "mcp_list_tools", "message", "output_text", "program", "program_output",
+        "reasoning", "reasoning.encrypted", "refusal", "shell_call", "shell_call_output", "summary_text", "tool-call",
+        "tool-result", "tool_call", "tool_search_call", "tool_search_output", "web_search_call", "web_search_result",
+    }
+)  # fmt: skip
+
 CALL_ID: Final = re.compile(r"[a-zA-Z0-9_-]+")
 SERVER_CALL_ID: Final = re.compile(r"srvtoolu_[a-zA-Z0-9_]+")
 TOOL_NAME: Final = re.compile(r"[a-zA-Z0-9_-]{1,128}")

@@ -105,14 +105,7 @@ def note_message(out: Out, entry: Entry) -> None:
         )  # fmt: skip
 
 
-FOREIGN: Final = frozenset(
-    {
-        "output_text", "input_text", "refusal", "tool_call", "reasoning", "function_call", "function_call_output",
-        "image_url", "input_image", "input_file", "input_audio", "tool-call", "tool-result", "text", "tool_use",
-        "tool_result", "image", "document", "audio", "file", "json", "mcp_approval_response", "configuration_update",
-        "compaction_trigger",
-    }
-)  # fmt: skip
+FOREIGN: Final = wire.ELSEWHERE | {"text", "tool_use", "tool_result", "image", "document"}
 """Types of other wires, and of this one where the block is broken: such an opaque part is no block of this API."""
 
 

@@ -57,7 +57,8 @@ def unknown_block(request: Request, context: Context) -> Iterator[Violation]:
 
     ## Repair
     Translate blocks of other APIs, or leave them out and report them. A type that the API itself sent is
-    replayed.
+    replayed. One that no API is known to have may be newer than this rule, which then is no more than a warning
+    (contested).
     """
     messages = request.get("messages")
     if messages is not None and not isinstance(messages, list):
@@ -65,7 +66,7 @@ def unknown_block(request: Request, context: Context) -> Iterator[Violation]:
     received = frozenset(
         name for name in view.listed(_as_list(context.get("received_types"))) if view.text(name)
     )
-    taken = (BLOCKS | received) - _short_of_beta(request)
+    taken = (BLOCKS | (received - wire.ELSEWHERE)) - _short_of_beta(request)
     for index, message in enumerate(view.listed(messages)):
         if not isinstance(message, dict):
             yield Violation(pointer("messages", index), "the message is not an object")
@@ -98,8 +99,13 @@ def _unknown_blocks(at: str, content: list[Any], taken: frozenset[str]) -> Itera
             yield Violation(f"{at}/{number}", "the block is not an object")
             continue
         kind = view.kind(block)
-        if kind not in taken:
+        if kind in taken:
+            continue
+        if not kind or kind in BLOCKS or kind in wire.ELSEWHERE or kind in wire.BETAS:
             yield Violation(f"{at}/{number}", _unknown(kind))
+        else:
+            message = f"no block type {kind!r} is known to this release"
+            yield Violation(f"{at}/{number}", message, severity="contested")
 
 
 def _unknown(kind: str) -> str:

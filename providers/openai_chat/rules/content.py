@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from normalizer.providers.openai_chat import wire
 from normalizer.providers.openai_chat.rules import view
-from normalizer.rules import Context, Request, Rule, Rulebook, Violation
+from normalizer.rules import Context, Request, Rule, Rulebook, Severity, Violation
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -41,7 +41,10 @@ def _others(request: Request, context: Context, *roles: str) -> Iterator[Violati
         kind = view.kind(part)
         known = kind in wire.ALL_PARTS or kind in wire.FOREIGN_PARTS
         if isinstance(part, dict) and kind not in wire.PARTS[role] and (known or kind not in received):
-            yield Violation(at, f"a part of type {kind!r} in a {role} message")
+            severity: Severity = (
+                "contested" if wire.is_unknown(kind) else "reject"
+            )  # it may be newer than this rule
+            yield Violation(at, f"a part of type {kind!r} in a {role} message", severity=severity)
 
 
 def mixed_reply(request: Request, context: Context) -> Iterator[Violation]:

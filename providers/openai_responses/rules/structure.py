@@ -78,13 +78,17 @@ def unknown_item_type(request: Request, context: Context) -> Iterator[Violation]
     """Every item is of a type that the API takes as input.
 
     ## Repair
-    What another provider calls its own is left out and reported.
+    What another provider calls its own is left out and reported. A type that no API is known to have may be newer than
+    this rule, which then is no more than a warning (contested).
     """
     received = frozenset(name for name in context.get("received_types") or () if isinstance(name, str))
     for at, item in view.items(request):
         found = view.kind(item)
-        if found not in wire.ITEMS and found not in received:
+        if found in wire.FOREIGN:
             yield Violation(f"{at}/type", f"there is no item type {item.get('type')!r}")
+        elif found not in wire.ITEMS and found not in received:
+            message = f"no item type {found!r} is known to this release"
+            yield Violation(f"{at}/type", message, severity="contested")
 
 
 def output_only_key(request: Request, context: Context) -> Iterator[Violation]:
