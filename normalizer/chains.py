@@ -9,7 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypeAlias
 
+from normalizer.notices import told_kind
+
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from normalizer.facts import News, RequestSent, Told
     from normalizer.transcript import Call, Transcript
 
@@ -24,6 +28,7 @@ class Chain:
     `aside` are calls that were told in words only. `gone` are the states that news told of calls which summaries and
     rewinds have taken away together with the news. `barred` is the `seq` up to which no reasoning goes back, since a
     request with it was refused. `restarted` says that the newest request was refused, so that the prefix begins anew.
+    `began` is the same object for a chain and what it grows to.
     """
 
     base: RequestSent | None = None
@@ -39,6 +44,7 @@ class Chain:
     seen: int = 0
     refusals: int = 0
     cuts: int = 0
+    began: object = field(default_factory=object, compare=False)
 
     def chosen(self, what: str, subject: str) -> bool:
         """Whether this was chosen when something was sent, so that it stays so."""
@@ -123,6 +129,57 @@ def chain_of(
         shown = {key for entry in left for key in entry.calls}
         chain._keep_news({entry.fact.fact_id for entry in left}, shown)  # noqa: SLF001
     return chain
+
+
+def base_of(
+    transcript: Transcript, target: str, model: str | None, profile: str | None, account: str | None
+) -> RequestSent | None:
+    """The base of a chain, without the rest of it."""
+    for sent in reversed(transcript.requests):
+        if (sent.target, sent.model, sent.profile, sent.account) == (target, model, profile, account):
+            return None if sent.fact_id in transcript.refusals else sent
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class Stirred:
+    """The calls of which something else is known than was told, up to a place in the log of what was touched.
+
+    In the order in which it became known.
+    """
+
+    keys: tuple[str, ...]
+    began: object
+    touches: int
+
+
+def stirred(
+    transcript: Transcript,
+    chain: Chain,
+    newly_told: Iterable[str],
+    before: Stirred | None,
+    *,
+    running: bool,
+) -> Stirred:
+    """What has changed since it was told. `before` are those of an earlier transcript of the same lineage.
+
+    Then only what was touched, or told, since is looked at. `running` as in `notices.told_kind`.
+    """
+    keys: Iterable[str] = chain.states
+    if before is not None and before.began is chain.began and before.touches <= transcript.touches:
+        touched = transcript.touched(before.touches)
+        if touched is not None:
+            keys = {*before.keys, *touched, *newly_told}
+    found = []
+    for key in keys:
+        call, told = transcript.calls.get(key), chain.states.get(key)
+        if call is None or told is None:
+            continue
+        if len(call.facts) == 1 and told[0] == "completed" and told[1] == call.facts[0].fact_id:
+            continue
+        if state(call, told_kind(call, running=running)) != told:
+            found.append((call.facts[-1].seq if call.facts else 0, key))
+    return Stirred(tuple(key for _, key in sorted(found)), chain.began, transcript.touches)
 
 
 def state(call: Call, kind: str) -> State:

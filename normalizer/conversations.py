@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from uuid import uuid4
 
 from normalizer import repairing
-from normalizer.chains import chain_of
+from normalizer.chains import base_of
 from normalizer.errors import JournalError
 from normalizer.facts import InstructionsSet, ToolsDeclared
 from normalizer.folding import fold
@@ -143,9 +143,8 @@ class Conversation:
         sending = projection.sending()
         with self._lock:
             transcript = self.transcript
-            chain = chain_of(transcript, sending.target, sending.model, sending.profile, sending.account)
-            base = chain.base.fact_id if chain.base is not None else None
-            if base != sending.base:
+            base = base_of(transcript, sending.target, sending.model, sending.profile, sending.account)
+            if (base.fact_id if base is not None else None) != sending.base:
                 raise JournalError(
                     "this projection was made before another request of its chain went out; project again and"
                     " send that",

@@ -18,7 +18,7 @@ from normalizer.frozen import maker
 from normalizer.kept import Kept, turn_of
 from normalizer.pausing import collector_paused
 from normalizer.reading import Finding
-from normalizer.transcript import Entry, Transcript
+from normalizer.transcript import EVERYTHING, Entry, Transcript
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -27,9 +27,6 @@ if TYPE_CHECKING:
 
 Order = tuple[int, int, int]
 """Where an entry stands: behind which `seq`, before (0) or as (1) the answer to it, and its own `seq`."""
-
-EVERYTHING: Final = "*"
-"""In the log of what was touched: the entries were rearranged."""
 
 _entry = maker(Entry)
 _by_seq = attrgetter("seq")

@@ -110,13 +110,9 @@ class Receiving:
         """Calls that stood whole in a reply that broke off are not run, and told so."""
         if reading.turn == "paused":
             return
-        calls = self._turn.conversation.transcript.calls.values()
-        for call in calls:
-            if (
-                call.reply == self._about["fact_id"]
-                and call.outcome.kind == "pending"
-                and call.id not in reading.calls_to_run
-            ):
+        transcript = self._turn.conversation.transcript
+        for call in [transcript.calls[key] for key in transcript.pending]:
+            if call.reply == self._about["fact_id"] and call.id not in reading.calls_to_run:
                 self._turn.record(
                     CallSkipped, call_id=call.key, by="program", reason="the reply that made it did not end"
                 )

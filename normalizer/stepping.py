@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar
 
 from normalizer import canonical
-from normalizer.folding import EVERYTHING
 from normalizer.sharing import SharedList
 
 if TYPE_CHECKING:
@@ -98,8 +97,8 @@ class Rendering(Generic[F]):
     adjustments: SharedList[Adjustment] = field(default_factory=SharedList)
     digests: SharedList[tuple[int, str]] = field(default_factory=SharedList)
     step_of: dict[str, int] = field(default_factory=dict)
-    log: list[str] | None = None
-    logged: int = 0
+    lineage: object = None
+    touches: int = 0
     rendered: int = 0
 
     @property
@@ -163,9 +162,7 @@ def render_steps(
 
     `dirty` are the keys of calls that have to be told anew for other reasons than their facts.
     """
-    kept = transcript._kept  # noqa: SLF001
-    log = kept.touched if kept is not None else None
-    changed = _changed(transcript, before, log, kept.touched_to if kept is not None else 0, dirty)
+    changed = _changed(transcript, before, dirty)
     if changed is None or before is None:
         result = _run(transcript, Rendering(), 0, first, render)
     elif changed and changed[0] < _tail(before):
@@ -174,8 +171,7 @@ def render_steps(
         at = _tail(before)
         slot = before.slots[at]
         result = _run(transcript, before._kept(at), slot.start, slot.flow, render)  # noqa: SLF001
-    result.log = log
-    result.logged = kept.touched_to if kept is not None else 0
+    result.lineage, result.touches = transcript.lineage, transcript.touches
     return result
 
 
@@ -187,20 +183,15 @@ def _tail(before: Rendering[Any]) -> int:
     return max(last, 0)
 
 
-def _changed(
-    transcript: Transcript,
-    before: Rendering[Any] | None,
-    log: list[str] | None,
-    upto: int,
-    dirty: Iterable[str],
-) -> list[int] | None:
+def _changed(transcript: Transcript, before: Rendering[Any] | None, dirty: Iterable[str]) -> list[int] | None:
     """The steps that something was said about since `before`, in order; None where all have to be rendered."""
-    if before is None or not before.slots or log is None or before.log is not log or before.logged > upto:
+    lineage = transcript.lineage
+    if before is None or not before.slots or lineage is None or before.lineage is not lineage:
+        return None
+    touched = transcript.touched(before.touches) if before.touches <= transcript.touches else None
+    if touched is None:
         return None
     found: set[int] = set()
-    touched = log[before.logged : upto]
-    if EVERYTHING in touched:
-        return None
     for key in (*touched, *dirty):
         call = transcript.calls.get(key) or transcript.server_calls.get(key)
         if call is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from normalizer.facts import PLACEHOLDER
 from normalizer.parts import Json, Text
@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
 EntryKind: TypeAlias = Literal["instructions", "tools", "user", "reply", "steering", "summary", "news"]
 TurnStatus: TypeAlias = Literal["running", "cancelling", "cancelled", "completed", "failed"]
+
+EVERYTHING: Final = "*"
+"""In the log of what was touched: the entries were rearranged."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,6 +251,19 @@ class Transcript:
     def lineage(self) -> object:
         """The same object for transcripts that were folded one onto the other, so that work on one serves the next."""
         return self._kept.touched if self._kept is not None else None
+
+    @property
+    def touches(self) -> int:
+        """How often something was said about a call, in this lineage up to here."""
+        return self._kept.touched_to if self._kept is not None else 0
+
+    def touched(self, since: int) -> list[str] | None:
+        """The keys of the calls about which something was said behind the first `since` times, in that order.
+
+        None where the entries were rearranged meanwhile: it may have been about any.
+        """
+        keys: list[str] = self._kept.touched[since : self._kept.touched_to] if self._kept is not None else []
+        return None if EVERYTHING in keys else keys
 
     @property
     def cuts(self) -> int:

@@ -132,13 +132,12 @@ class Turn:
     def calls_to_run(self) -> tuple[Call, ...]:
         """The calls of this turn that wait to be started (or approved, or denied), in order."""
         busy = self.running.keys()
+        transcript = self.conversation.transcript
+        pending = (transcript.calls[key] for key in transcript.pending)
         return tuple(
             call
-            for call in self.conversation.transcript.calls.values()
-            if call.turn_id == self.turn_id
-            and call.outcome.kind == "pending"
-            and call.outcome.basis == "waiting"
-            and call.key not in busy
+            for call in pending
+            if call.turn_id == self.turn_id and call.outcome.basis == "waiting" and call.key not in busy
         )
 
     def queue(self, call: Call) -> Fact:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from normalizer.chains import Chain, chain_of
+from normalizer.chains import Chain, Stirred, chain_of, stirred
 from normalizer.errors import CannotProject, OpenCalls
 from normalizer.identity import hashed, mapped
 from normalizer.prefixes import changed, newly_told, sending
@@ -34,6 +34,7 @@ class _Kept:
     ids: WireIds
     top: top.Top
     rendering: Rendering[Flow]
+    news: Stirred
     opened: tuple[bool, bool]
 
 
@@ -73,7 +74,14 @@ def project(transcript: Transcript, options: Options, previous: Projection | Non
         kept.top if kept is not None else None,
         len(kept.ids) if kept is not None else 0,
     )
-    renderer = Renderer(transcript, options, model, chain, ids.by_key.lookup, head)
+    news = stirred(
+        transcript,
+        chain,
+        new_told,
+        kept.news if kept is not None else None,
+        running=options.open_calls == "say_running",
+    )
+    renderer = Renderer(transcript, options, model, chain, ids.by_key.lookup, head, news.keys)
     # who may stand first depends on whether anybody of the user's side has spoken, and whether news of it was read
     opened = renderer.first_user() < len(transcript.entries), renderer.leads()
     same = kept is not None and kept.top is head and kept.opened == opened and not chain.restarted
@@ -95,7 +103,7 @@ def project(transcript: Transcript, options: Options, previous: Projection | Non
         ready=final.asks,
         _ids=ids,
         _sending=lambda: sending(wire.API, transcript, options, named, chain, head, ids, rendering),
-        _kept=_Kept(lineage, options, model, chain, ids, head, rendering, opened),
+        _kept=_Kept(lineage, options, model, chain, ids, head, rendering, news, opened),
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from normalizer.chains import Chain, chain_of
+from normalizer.chains import Chain, Stirred, chain_of, stirred
 from normalizer.errors import CannotProject, OpenCalls
 from normalizer.parts import Json
 from normalizer.prefixes import changed, newly_told, sending
@@ -31,6 +31,7 @@ class _Kept:
     ids: WireIds
     top: top.Top
     rendering: Rendering[Flow]
+    news: Stirred
 
 
 _FIRST: Final = Flow()
@@ -69,7 +70,14 @@ def project(transcript: Transcript, options: Options, previous: Projection | Non
         transcript.calls, {}, chain.told, calls.give, kept.ids if kept is not None else None, new_told
     )
     head = top.build(transcript, profile, model, chain.sent.values(), kept.top if kept is not None else None)
-    renderer = Renderer(transcript, options, profile, model, chain, ids.by_key.lookup, head)
+    news = stirred(
+        transcript,
+        chain,
+        new_told,
+        kept.news if kept is not None else None,
+        running=options.open_calls == "say_running",
+    )
+    renderer = Renderer(transcript, options, profile, model, chain, ids.by_key.lookup, head, news.keys)
     reusable = kept is not None and head.shapes(kept.top) and not chain.restarted
     rendering = render_steps(
         transcript, _FIRST, renderer, kept.rendering if kept is not None and reusable else None, new_told
@@ -90,7 +98,7 @@ def project(transcript: Transcript, options: Options, previous: Projection | Non
         ready=final.asks,
         _ids=ids,
         _sending=lambda: sending(wire.API, transcript, options, model, chain, head, ids, rendering),
-        _kept=_Kept(lineage, options, model, chain, ids, head, rendering),
+        _kept=_Kept(lineage, options, model, chain, ids, head, rendering, news),
     )
 
 

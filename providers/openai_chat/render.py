@@ -65,7 +65,7 @@ class Renderer:
 
     def __init__(
         self, transcript: Transcript, options: Options, profile: Profile, model: str | None, chain: Chain,
-        ids: dict[str, str], head: Top,
+        ids: dict[str, str], head: Top, stirred: tuple[str, ...],
     ) -> None:  # fmt: skip
         self.transcript = transcript
         self.entries = transcript.entries
@@ -77,6 +77,7 @@ class Renderer:
         self.chain = chain
         self.ids = ids
         self.head = head
+        self.stirred = stirred
         self.running = options.open_calls == "say_running"
         self.news_by_step: dict[str | None, list[News]] = {}
         for item in chain.news:
@@ -160,15 +161,11 @@ class Renderer:
 
     def _fresh_news(self, step: Step) -> Iterator[News]:
         """News about calls that were told otherwise, or as running, in an earlier request of this chain."""
-        for key, told in self.chain.states.items():
-            call = self.calls.get(key)
-            if call is None:
-                continue
-            if len(call.facts) == 1 and told[0] == "completed" and told[1] == call.facts[0].fact_id:
-                continue
+        for key in self.stirred:
+            call, told = self.calls[key], self.chain.states[key]
             kind = notices.told_kind(call, running=self.running)
             now = state(call, kind)
-            if now != told and not (told[1] and now[1]):
+            if not (told[1] and now[1]):
                 told_before = self.chain.told.get(key)
                 wire_id = (told_before.wire_id if told_before else None) or self.ids[key]
                 tell = notices.told_as_text if key in self.chain.aside else notices.late_news

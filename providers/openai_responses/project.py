@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from normalizer.chains import Chain, chain_of
+from normalizer.chains import Chain, Stirred, chain_of, stirred
 from normalizer.errors import CannotProject, OpenCalls
 from normalizer.identity import hashed, mapped
 from normalizer.prefixes import changed, newly_told, sending
@@ -37,6 +37,7 @@ class _Kept:
     owners: _Owners
     top: top.Top
     rendering: Rendering[Flow]
+    news: Stirred
 
 
 def project(transcript: Transcript, options: Options, previous: Projection | None = None) -> Projection:
@@ -77,7 +78,16 @@ def project(transcript: Transcript, options: Options, previous: Projection | Non
     )
     owners = _owners(transcript.entries, kept.owners if kept is not None else None)
     head = top.build(transcript, chain.base, kept.top if kept is not None else None)
-    renderer = Renderer(transcript, options, model, chain, ids.by_key.lookup, head, owners.first.lookup)
+    news = stirred(
+        transcript,
+        chain,
+        new_told,
+        kept.news if kept is not None else None,
+        running=options.open_calls == "say_running",
+    )
+    renderer = Renderer(
+        transcript, options, model, chain, ids.by_key.lookup, head, owners.first.lookup, news.keys
+    )
     reusable = kept is not None and kept.top is head and not chain.restarted
     before = kept.rendering if kept is not None and reusable else None
     rendering = render_steps(transcript, FIRST, renderer, before, new_told)
@@ -95,7 +105,7 @@ def project(transcript: Transcript, options: Options, previous: Projection | Non
         ready=final.asks,
         _ids=ids,
         _sending=lambda: sending(wire.API, transcript, options, model, chain, head, ids, rendering),
-        _kept=_Kept(lineage, options, model, chain, ids, owners, head, rendering),
+        _kept=_Kept(lineage, options, model, chain, ids, owners, head, rendering, news),
     )
 
 

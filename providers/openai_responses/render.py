@@ -78,7 +78,7 @@ class Renderer:
 
     def __init__(
         self, transcript: Transcript, options: Options, model: str | None, chain: Chain, ids: dict[str, str], head: Top,
-        owners: Mapping[str, tuple[str, int]],
+        owners: Mapping[str, tuple[str, int]], stirred: tuple[str, ...],
     ) -> None:  # fmt: skip
         self.transcript = transcript
         self.entries = transcript.entries
@@ -89,6 +89,7 @@ class Renderer:
         self.chain = chain
         self.ids = ids
         self.head = head
+        self.stirred = stirred
         self.running = options.open_calls == "say_running"
         self._owners = owners
         self._news: dict[str | None, list[News]] = {}
@@ -188,15 +189,11 @@ class Renderer:
     def _fresh_news(self, step: Step) -> list[News]:
         """News about calls that were told otherwise, or left open, in an earlier request of this chain."""
         found = []
-        for key, told in self.chain.states.items():
-            call = self.calls.get(key)
-            if call is None or told[0] == "void":
-                continue
-            if len(call.facts) == 1 and told[0] == "completed" and told[1] == call.facts[0].fact_id:
-                continue
+        for key in self.stirred:
+            call, told = self.calls[key], self.chain.states[key]
             kind = notices.told_kind(call, running=self.running)
             now = state(call, kind)
-            if now == told or (told[1] and now[1]):
+            if told[0] == "void" or (told[1] and now[1]):
                 continue
             record = self.chain.told.get(key)
             wire_id = record.wire_id if record is not None and record.wire_id else self.ids[key]
