@@ -132,6 +132,11 @@ def test_an_id_of_another_fact_is_refused_and_nothing_of_the_batch_is_kept(journ
 
 def test_what_cannot_be_json_is_refused_whole(journal: Journal) -> None:
     assert reason(lambda: journal.append("c", [said("a"), said("b", "\ud800")])) == "unstorable"
+    assert reason(lambda: journal.append("c", [said("b", "\ud800")])) == "unstorable"
+    broken = [Fragment(None, "\ud800", "not_closed")]
+    cut = ReplyCut(fact_id="cut")
+    assert reason(lambda: journal.append("c", [cut], fragments=broken)) == "unstorable"
+    assert journal.fragments("c") == ()
     assert journal.facts("c") == ()
 
 
@@ -456,6 +461,27 @@ def test_many_broken_connections_cost_no_append(caplog: pytest.LogCaptureFixture
             assert ids(journal.append("c", [said(name)])) == [name]
         assert ids(journal.facts("c")) == ["a", "b", "c"]
     assert not caplog.records  # nor is a broken connection put back, to be found out there
+
+
+def test_an_append_that_broke_off_before_its_end_is_recorded_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    import postgres
+
+    url = postgres.database()
+    with open_journal(url) as journal, psycopg.connect(url, autocommit=True) as other:
+        journal.append("c", [said("a")])
+        whole = Driven.commit
+
+        def breaks_off(driven: Driven) -> None:
+            monkeypatch.undo()
+            other.execute(END_OTHERS)
+            whole(driven)
+
+        monkeypatch.setattr(Driven, "commit", breaks_off)
+        assert [(fact.fact_id, fact.seq) for fact in journal.append("c", [said("b"), said("c")])] == [
+            ("b", 2),
+            ("c", 3),
+        ]
+        assert ids(journal.facts("c")) == ["a", "b", "c"]
 
 
 def test_an_append_that_broke_off_behind_its_end_is_recorded_once(monkeypatch: pytest.MonkeyPatch) -> None:
