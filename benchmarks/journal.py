@@ -5,8 +5,9 @@
 The bare loop is what a program would write first: the database's own driver, a table with the journal's columns and
 indexes, a transaction an append, and in it one INSERT a row. Its rows are made beforehand. The journal makes its rows,
 takes the conversation's lock, numbers the facts and gives them back; it may hand the rows to the driver at once, and
-save ways to the server. The two take turns, append after append; figures are medians, and a ratio is that of the
-medians.
+save ways to the server. The two take turns, append after append; figures are medians, and the overhead is the ratio of
+the medians. Beside it stands the median of the ratios of neighbours: where a disk changes its pace in the middle of a
+run, it changes it for both of a pair.
 """
 
 from __future__ import annotations
@@ -132,11 +133,12 @@ def compare(
             theirs.append(timed(bare, rows(made)))
             ours.append(timed(add, made))
         middle, bare_middle = statistics.median(ours), statistics.median(theirs)
+        pairs = statistics.median(our / their for our, their in zip(ours, theirs, strict=True))
         worst = statistics.quantiles(ours, n=20)[-1]
         print(
             f"  {name:<11} {label:<11} of {size:>3}: {size / middle:7.0f} facts/s ({middle * 1e3:.2f} ms an append,"
             f" one in 20 over {worst * 1e3:.2f}), bare INSERT {size / bare_middle:7.0f} rows/s,"
-            f" overhead {middle / bare_middle:.2f} x"
+            f" overhead {middle / bare_middle:.2f} x (pair by pair {pairs:.2f} x)"
         )
 
 
