@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from normalizer.redaction import redact
+from normalizer.redaction import named, redact
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -69,7 +69,7 @@ class OpenCalls(NormalizerError):
 
     def __init__(self, call_ids: Sequence[str]) -> None:
         super().__init__(
-            f"calls {', '.join(map(repr, call_ids))} are still pending; finish or cancel them first,"
+            f"calls {', '.join(map(named, call_ids))} are still pending; finish or cancel them first,"
             " or pass open_calls='say_running'"
         )
         self.call_ids = tuple(call_ids)

@@ -9,6 +9,7 @@ from normalizer.frozen import maker
 from normalizer.identity import next_key
 from normalizer.outcomes import NOT_RECORDED, Outcome, conflicts, decide
 from normalizer.reading import Finding
+from normalizer.redaction import named
 from normalizer.transcript import Call, ServerCall
 
 if TYPE_CHECKING:
@@ -55,13 +56,13 @@ class FoldedCalls:
         key = part.id
         if not key or key in self.calls or key in self.server_calls:
             if key and (twin := self._same_call(fact, part)):
-                self._note("duplicate_call", f"call {twin!r} stands twice in one reply", fact, twin)
+                self._note("duplicate_call", f"call {named(twin)} stands twice in one reply", fact, twin)
                 return None
             key = self._key(part.id, fact, number)
             if part.id:
                 self._note(
                     "duplicate_id",
-                    f"the id {part.id!r} is used by more than one call; this one is {key!r}",
+                    f"the id {named(part.id)} is used by more than one call; this one is {named(key)}",
                     fact,
                     key,
                 )
@@ -93,7 +94,7 @@ class FoldedCalls:
             if part.id:
                 self._note(
                     "duplicate_id",
-                    f"the id {part.id!r} is used by more than one call; this one is {key!r}",
+                    f"the id {named(part.id)} is used by more than one call; this one is {named(key)}",
                     fact,
                     key,
                 )
@@ -109,7 +110,7 @@ class FoldedCalls:
         if key is None:
             self._note(
                 "orphan_result",
-                f"a server tool's result names {part.call_id!r}, which no open call has",
+                f"a server tool's result names {named(part.call_id)}, which no open call has",
                 fact,
                 part.call_id,
             )

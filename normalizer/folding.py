@@ -18,6 +18,7 @@ from normalizer.frozen import maker
 from normalizer.kept import Kept, turn_of
 from normalizer.pausing import collector_paused
 from normalizer.reading import Finding
+from normalizer.redaction import named
 from normalizer.transcript import EVERYTHING, Entry, Transcript
 
 if TYPE_CHECKING:
@@ -253,7 +254,7 @@ class _Folding:
             *(
                 Finding(
                     "unknown_call",
-                    f"a fact names the call {key!r}, which no reply has made",
+                    f"a fact names the call {named(key)}, which no reply has made",
                     call_id=key,
                     facts=tuple(f.fact_id for f in waiting),
                 )

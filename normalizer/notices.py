@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from normalizer.errors import CannotProject
 from normalizer.facts import PLACEHOLDER, RUNNING
 from normalizer.outcomes import decide
+from normalizer.redaction import named
 from normalizer.text import readable
 from normalizer.transcript import words
 
@@ -122,7 +123,7 @@ def body(call: Call, kind: str, replaced: Notices | None = None) -> str:
     if replaced is not None and (own := replaced(call)) is not None:
         if not isinstance(own, str):
             raise CannotProject(
-                f"notices= returned a {type(own).__name__} for call {call.key!r}; it returns a text, or None for ours",
+                f"notices= returned a {type(own).__name__} for call {named(call.key)}; it returns a text or None",
                 reason="bad_option",
             )
         return readable(own)

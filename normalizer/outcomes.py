@@ -10,6 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
+from normalizer.redaction import named
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
@@ -244,4 +246,6 @@ def _content(fact: CallFact) -> object:
 
 
 def _conflict(call_id: str, message: str, facts: Iterable[CallFact]) -> Conflict:
-    return Conflict(call_id, f"call {call_id!r}: {message}", tuple(dict.fromkeys(f.fact_id for f in facts)))
+    return Conflict(
+        call_id, f"call {named(call_id)}: {message}", tuple(dict.fromkeys(f.fact_id for f in facts))
+    )

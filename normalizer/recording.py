@@ -32,6 +32,7 @@ from normalizer.notices import MARK, WAITS, read_back, stated
 from normalizer.parts import Json, Text
 from normalizer.placeholders import FIRST, placeholder
 from normalizer.reading import Finding, Fragment, Leftover
+from normalizer.redaction import named
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -435,7 +436,7 @@ class Recorder:
         if use.step != self.step or self.talk_since_reply:
             self.finding(
                 "displaced_result",
-                f"the result of call {wire_id!r} does not stand directly behind it",
+                f"the result of call {named(wire_id)} does not stand directly behind it",
                 place,
                 wire_id,
             )
@@ -449,7 +450,7 @@ class Recorder:
         return found[0] if len(found) == 1 else None
 
     def _second(self, use: _Use, place: str) -> None:
-        self.finding("duplicate_result", f"call {use.key!r} has more than one result", place, use.key)
+        self.finding("duplicate_result", f"call {named(use.key)} has more than one result", place, use.key)
 
     def _pair_early(self, fresh: dict[str, list[_Use]]) -> None:
         for wire_id in [w for w in self._early if w in fresh]:
@@ -464,7 +465,7 @@ class Recorder:
         for wire_id, facts in self._early.items():
             for fact in facts:
                 self.finding(
-                    "orphan_result", f"a result names the call {wire_id!r}, which is not in the history",
+                    "orphan_result", f"a result names the call {named(wire_id)}, which is not in the history",
                     fact.fact_id, wire_id or None,
                 )  # fmt: skip
                 self.leftover(fact.fact_id, "result without its call", _content_of(fact, wire_id))
@@ -495,7 +496,7 @@ class Recorder:
                 call_id, raw.text if raw is not None else text, reason, line=line, pointer=pointer, **more
             )
         )
-        self.finding("fragment", f"only the beginning of call {call_id!r} arrived", place, call_id)
+        self.finding("fragment", f"only the beginning of call {named(call_id)} arrived", place, call_id)
 
     def close(self, *, waiting: bool = False) -> tuple[Fact, ...]:
         """The facts, with the last turn ended unless something waits."""
@@ -506,7 +507,9 @@ class Recorder:
             for wire_id, uses in (*self._replaced, *self.uses.items()):
                 for use in uses:
                     if not (use.real or use.said):
-                        self.finding("missing_result", f"call {use.key!r} has no result", use.place, wire_id)
+                        self.finding(
+                            "missing_result", f"call {named(use.key)} has no result", use.place, wire_id
+                        )
         return tuple(self.facts)
 
 

@@ -69,3 +69,22 @@ def redact(text: str) -> str:
 def _mask(found: re.Match[str], name: str) -> str:
     keep = found.groupdict().get("keep") or ""
     return f"{keep}[redacted: {name}]"
+
+
+# What the ids of calls look like: as the makers of models write them, and at all. `#2` is the second call of that id.
+_USUAL_ID: Final = re.compile(r"(?:[a-z]+_)?(?:toolu|call|fc|ctc|tool)_[0-9A-Za-z_]{1,40}(?:#[0-9]+)?")
+_ID: Final = re.compile(r"[0-9A-Za-z_.:|/#~-]{1,80}")
+_LONGEST: Final = 40
+
+
+def named(identifier: object) -> str:
+    """An id between quotes, for a message. What does not look like one may hold anything: it is redacted and cut."""
+    if not isinstance(identifier, str):
+        return repr(identifier) if identifier is None else named(repr(identifier))
+    if _USUAL_ID.fullmatch(identifier) is not None:
+        return f"'{identifier}'"
+    # Redacted before it is cut, with room, so that no secret is cut in half and slips through.
+    shown = redact(identifier[:4096])
+    if _ID.fullmatch(identifier) is None and len(shown) > _LONGEST:
+        shown = f"{shown[: _LONGEST - 1]}…"
+    return repr(shown)

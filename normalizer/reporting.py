@@ -10,6 +10,7 @@ from dataclasses import fields
 from typing import TYPE_CHECKING, Any, cast
 
 from normalizer.parts import Json
+from normalizer.redaction import named
 from normalizer.shapes import ReportDict, TranscriptDict
 from normalizer.text import excerpt, jsonable
 
@@ -229,7 +230,7 @@ def _several(reason: str, leftovers: list[Leftover]) -> str:
 
 def fragment_line(fragment: Fragment) -> str:
     """A fragment as one line: of which call, why, and how it begins."""
-    of = f"call {fragment.call_id!r}" if fragment.call_id else fragment.type or "a part"
+    of = f"call {named(fragment.call_id)}" if fragment.call_id else fragment.type or "a part"
     said = f"{of} ({fragment.reason}): {excerpt(fragment.text)}"
     return _line(place(fragment.line, fragment.pointer), "fragment", said)
 

@@ -13,6 +13,10 @@ from dataclasses import dataclass, field, replace
 from functools import wraps
 from typing import Any, Final, Literal, TypeAlias, TypeVar, cast
 
+from normalizer.text import excerpt
+
+_LONGEST: Final = 400
+
 Severity: TypeAlias = Literal["reject", "policy", "degrades", "contested"]
 """`reject`: the API answers 4xx. `policy`: it may accept what nobody observed. `degrades`: accepted with a loss.
 `contested`: reports differ; a warning, never a block."""
@@ -67,7 +71,8 @@ class Rule:
         """The places where the request breaks this rule, in order. A place may be less severe than the rule."""
         for found in self.check(request, context):
             severity = self.severity if found.severity == "reject" else found.severity
-            yield replace(found, rule=self.id, severity=severity)
+            message = excerpt(found.message, _LONGEST)  # it quotes the request, which may hold anything
+            yield replace(found, rule=self.id, severity=severity, message=message)
 
 
 Rulebook: TypeAlias = tuple[Rule, ...]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from normalizer.redaction import redact
+import normalizer
+from normalizer.redaction import named, redact
 
 # Made up, and put together here so that no scanner takes this file for a leak.
 LETTERS = "Ab3dEf6hIj9kLm2nOp5qRs8tUv1wXy4z"
@@ -86,3 +87,50 @@ def test_redacting_twice_changes_nothing() -> None:
         [*SECRETS.values(), *(form.format("hunter2-and-more") for form in VALUES.values())]
     )
     assert redact(redact(everything)) == redact(everything)
+
+
+USUAL = ["toolu_01AbC", "call_0", "call_0#2", "srvtoolu_1", "fc_12", "/messages/1:0", "9chars_-:", "x" * 80]
+ODD = ["x" * 81, "a id", "id\n\x1b[2J", "\u202eid", "", "naïve", "half \ud800"]
+
+
+@pytest.mark.parametrize("identifier", USUAL)
+def test_what_looks_like_an_id_is_told_whole(identifier: str) -> None:
+    assert named(identifier) == repr(identifier)
+
+
+@pytest.mark.parametrize("identifier", ODD)
+def test_what_does_not_look_like_an_id_is_short_and_plain(identifier: str) -> None:
+    shown = named(identifier)
+    assert len(shown) <= 60
+    assert shown.isprintable()
+    assert shown.encode()
+
+
+@pytest.mark.parametrize("secret", SECRETS.values(), ids=SECRETS)
+@pytest.mark.parametrize("frame", ["{}", "call {}", "words " * 6 + "{}"])
+def test_an_id_shows_no_secret(secret: str, frame: str) -> None:
+    assert LETTERS[-8:] not in named(frame.format(secret))
+    assert LETTERS[:12] not in named(frame.format(secret))
+
+
+def test_no_message_shows_a_secret_that_stands_in_an_id() -> None:
+    secret = f"sk-ant-api03-{LETTERS}"
+    calls = [
+        {"type": "tool_use", "id": i, "name": "f", "input": {}} for i in (secret, "a" * 90 + " b", "toolu_1")
+    ]
+    replies = [{"role": "assistant", "content": [call, *calls]} for call in calls]
+    result = {"type": "tool_result", "tool_use_id": secret, "content": "x"}
+    orphan = {"type": "tool_result", "tool_use_id": f"{secret}2", "content": "x"}
+    user = {"role": "user", "content": [{"type": "text", "text": "u"}, result, result, orphan]}
+    given = [{"role": "user", "content": "u"}, replies[0], user, *replies[1:], user]
+    for target in ("anthropic", "openai_chat", "openai_responses"):
+        repaired = normalizer.repair(given, format="anthropic", to=target)
+        messages = [found.message for found in (*repaired.findings, *repaired.adjustments)]
+        messages += [found.message for found in normalizer.check({"messages": given}, "anthropic")]
+        assert len(messages) > 10
+        for message in messages:
+            assert LETTERS[-8:] not in message
+            assert "a" * 60 not in message
+    with pytest.raises(normalizer.OpenCalls) as caught:
+        raise normalizer.OpenCalls([secret])
+    assert LETTERS[-8:] not in str(caught.value)

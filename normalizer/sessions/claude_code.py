@@ -16,6 +16,7 @@ from normalizer.provider import Format
 from normalizer.providers.anthropic import wire
 from normalizer.reading import Reading
 from normalizer.recording import Recorder
+from normalizer.redaction import named
 from normalizer.sessions.claude_code_calls import Signs
 from normalizer.sessions.claude_code_facts import Teller
 from normalizer.sessions.claude_code_lines import Record, records
@@ -144,7 +145,7 @@ class _Index:
             return
         if value.get("message") != first.record.value(self.data).get("message"):
             self.recorder.finding(
-                "duplicate_id", f"two different lines have the uuid {first.uuid!r}", record.place
+                "duplicate_id", f"two different lines have the uuid {named(first.uuid)}", record.place
             )
         self.recorder.leftover(record.place, "a line that was written again", raw)
 

@@ -16,6 +16,7 @@ from normalizer.facts import (
 from normalizer.notices import MARK
 from normalizer.parts import Json, Opaque, Text
 from normalizer.providers.anthropic.blocks import part
+from normalizer.redaction import named
 from normalizer.sessions.claude_code_evidence import Told, prove
 
 if TYPE_CHECKING:
@@ -103,7 +104,7 @@ class Calls:
         elif not known:
             self.recorder.finding(
                 "orphan_result",
-                f"a result names the call {wire_id!r}, which is not in the history",
+                f"a result names the call {named(wire_id)}, which is not in the history",
                 place,
                 wire_id,
             )

@@ -8,6 +8,7 @@ from normalizer import notices
 from normalizer.parts import Json
 from normalizer.projection import Adjustment
 from normalizer.providers.anthropic import keys, pictures, wire, words
+from normalizer.redaction import named
 from normalizer.remainders import received, remainder
 
 if TYPE_CHECKING:
@@ -112,7 +113,7 @@ def _note_moved(renderer: Renderer, calls: list[Call], step: Step, rendered: Ren
         if border is not None and fact is not None and fact.seq > border:
             out.changed = True
             rendered.adjustments.append(
-                Adjustment("moved", f"the result of call {call.key!r} is sent directly behind it", "ANT-PAIR-003",
+                Adjustment("moved", f"the result of call {named(call.key)} is sent directly behind it", "ANT-PAIR-003",
                            call.key, (fact.fact_id,))
             )  # fmt: skip
 
@@ -179,7 +180,7 @@ def _note_notice(call: Call, kind: str, text: str, rendered: Rendered[Any]) -> b
     rendered.adjustments.append(
         Adjustment(
             "notice",
-            f"call {call.key!r} has no recorded result: its outcome ({kind}) is told instead",
+            f"call {named(call.key)} has no recorded result: its outcome ({kind}) is told instead",
             kind,
             call.key,
             tuple(f.fact_id for f in call.facts),
@@ -207,7 +208,7 @@ def _recorded(
         rendered.adjustments.extend(
             Adjustment(
                 "merged",
-                f"a further result of call {call.key!r} is not sent",
+                f"a further result of call {named(call.key)} is not sent",
                 "ANT-PAIR-006",
                 call.key,
                 (fact_id,),
@@ -248,7 +249,7 @@ def _recorded(
     echoed = _echoed(call, block)
     if echoed is not block and block.get("toolset_name"):
         rendered.adjustments.append(
-            Adjustment("trimmed", f"the result of call {call.key!r} names a toolset that its call does not",
+            Adjustment("trimmed", f"the result of call {named(call.key)} names a toolset that its call does not",
                        "ANT-PAIR-010", call.key, (fact.fact_id,), str(block["toolset_name"]))
         )  # fmt: skip
         out.changed = True
@@ -269,7 +270,7 @@ def _note_rest(rendered: Rendered[Any], call: Call, fact: Any, made: Any) -> Non
     for rest in rests:
         if rest is not None:
             rendered.adjustments.append(
-                Adjustment("trimmed", f"the result of call {call.key!r} says more than this API has a place for",
+                Adjustment("trimmed", f"the result of call {named(call.key)} says more than this API has a place for",
                            "ANT-MSG-004", call.key, (fact.fact_id,), rest)
             )  # fmt: skip
 
@@ -285,7 +286,8 @@ def _own(raw: Any) -> bool:
 def _trimmed(rendered: Rendered[Any], call: Call, fact: CallFact, raw: dict[str, Any]) -> None:
     extra = {k: v for k, v in raw.items() if k not in keys.BLOCK_KEYS["tool_result"]}
     rendered.adjustments.append(
-        Adjustment("trimmed", f"the result of call {call.key!r} has keys that the API does not know", "ANT-MSG-004",
+        Adjustment("trimmed", f"the result of call {named(call.key)} has keys that the API does not know",
+                   "ANT-MSG-004",
                    call.key, (fact.fact_id,), Json.of(extra or raw.get("is_error")).text)
     )  # fmt: skip
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from normalizer.parts import Json
 from normalizer.providers.anthropic import blocks, wire
 from normalizer.reading import Finding, Fragment
+from normalizer.redaction import named
 
 if TYPE_CHECKING:
     from normalizer.parts import Part
@@ -90,7 +91,7 @@ class Block:
 
     def finding(self, fact_id: str) -> Finding:
         """That only a beginning came."""
-        what = f"call {self._call_id!r}" if self.type in CALLS else f"a block of type {self.type!r}"
+        what = f"call {named(self._call_id)}" if self.type in CALLS else f"a block of type {self.type!r}"
         return Finding(
             "fragment", f"only the beginning of {what} arrived", call_id=self._call_id, facts=(fact_id,)
         )

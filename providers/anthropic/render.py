@@ -14,6 +14,7 @@ from normalizer.chains import state
 from normalizer.facts import News
 from normalizer.projection import Adjustment
 from normalizer.providers.anthropic import answers, keys, marks, replies, wire, words
+from normalizer.redaction import named
 from normalizer.stepping import Rendered, Rendering, Step
 
 if TYPE_CHECKING:
@@ -296,7 +297,7 @@ class Renderer:
         )
         for call in out.calls:
             out.notes.append(
-                Adjustment("dropped_orphan", f"call {call.key!r} goes with it", "ANT-ROLE-010", call.key,
+                Adjustment("dropped_orphan", f"call {named(call.key)} goes with it", "ANT-ROLE-010", call.key,
                            tuple(f.fact_id for f in call.facts), answers.content_text(call))
             )  # fmt: skip
         out.blocks, out.calls, out.changed, out.dropped = [], [], True, True
@@ -457,9 +458,9 @@ class Renderer:
             rendered.adjustments.append(
                 Adjustment(
                     "told_as_text" if aside else "late_news",
-                    f"call {item.call_id!r} is told in words: its reply is left out"
+                    f"call {named(item.call_id)} is told in words: its reply is left out"
                     if aside
-                    else f"call {item.call_id!r} was told otherwise before; what is known now is told at the end",
+                    else f"call {named(item.call_id)} was told otherwise before; what is known now is told at the end",
                     item.outcome,
                     item.call_id,
                     (item.result,) if item.result else (),

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from normalizer.parts import Json
 from normalizer.projection import Adjustment
 from normalizer.providers.anthropic import server_calls, thinking, wire, words
+from normalizer.redaction import named
 
 if TYPE_CHECKING:
     from normalizer.parts import ToolCall
@@ -97,7 +98,7 @@ def _call_block(renderer: Renderer, entry: Entry, key: str, part: ToolCall, out:
         name = renderer.head.names.get(name, name)
     if wire_id != part.id:
         out.notes.append(
-            Adjustment("renamed_id", f"the id {part.id!r} of call {key!r} is sent as {wire_id!r}",
+            Adjustment("renamed_id", f"the id {named(part.id)} of call {named(key)} is sent as {named(wire_id)}",
                        "ANT-PAIR-005" if part.id and wire.CALL_ID.fullmatch(part.id) else "ANT-ID-001", key,
                        (entry.fact.fact_id,))
         )  # fmt: skip
@@ -108,7 +109,8 @@ def _call_block(renderer: Renderer, entry: Entry, key: str, part: ToolCall, out:
     native = isinstance(own, dict) and own.get("type") == "tool_use"
     if WRAPPED in given or (native and type(own.get("input")) is not dict):
         out.notes.append(
-            Adjustment("trimmed", f"the arguments of call {key!r} are not the object that the API wants; they are sent "
+            Adjustment("trimmed",
+                       f"the arguments of call {named(key)} are not the object that the API wants; they are sent "
                        f"{'wrapped, as they are' if WRAPPED in given else 'as one'}", "ANT-ID-004", key,
                        (entry.fact.fact_id,), arguments.text)
         )  # fmt: skip
@@ -117,7 +119,7 @@ def _call_block(renderer: Renderer, entry: Entry, key: str, part: ToolCall, out:
         block = words.replay(own, out, entry)
         if (toolset := block.get("toolset_name")) is not None and not wire.word(block, "toolset_name"):
             out.notes.append(
-                Adjustment("trimmed", f"the toolset of call {key!r} is no name", "ANT-PAIR-010", key,
+                Adjustment("trimmed", f"the toolset of call {named(key)} is no name", "ANT-PAIR-010", key,
                            (entry.fact.fact_id,), Json.of(toolset).text)
             )  # fmt: skip
             out.changed = True
@@ -146,7 +148,8 @@ def _input(arguments: Json) -> dict[str, Any]:
 
 def _repeated(entry: Entry, part: ToolCall, out: Out) -> None:
     out.notes.append(
-        Adjustment("merged", f"call {part.id!r} stands twice in one reply and is sent once", "ANT-PAIR-005", part.id,
+        Adjustment("merged", f"call {named(part.id)} stands twice in one reply and is sent once",
+                   "ANT-PAIR-005", part.id,
                    (entry.fact.fact_id,))
     )  # fmt: skip
     out.changed = True

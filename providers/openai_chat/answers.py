@@ -12,6 +12,7 @@ from normalizer import notices
 from normalizer.parts import Json
 from normalizer.projection import Adjustment
 from normalizer.providers.openai_chat import keys, media, replies, wire
+from normalizer.redaction import named
 from normalizer.remainders import remainder, whole
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ def _note_moved(renderer: Renderer, step: Step, calls: list[Call], out: Out) -> 
     for call in calls if border is not None else ():
         fact = call.result
         if fact is not None and border is not None and fact.seq > border:
-            text = f"the result of call {call.key!r} is sent directly behind it"
+            text = f"the result of call {named(call.key)} is sent directly behind it"
             out.notes.append(Adjustment("moved", text, "OAC-PAIR-002", call.key, (fact.fact_id,)))
 
 
@@ -112,7 +113,8 @@ def _answer(
         rendered.told.append((call.key, "completed", None, name))
         if call.conflicting:
             out.notes.extend(
-                Adjustment("merged", f"a further result of call {call.key!r} is not sent", "OAC-PAIR-005", call.key,
+                Adjustment("merged", f"a further result of call {named(call.key)} is not sent",
+                           "OAC-PAIR-005", call.key,
                            (fact_id,), content)
                 for fact_id, content in call.further_results
             )  # fmt: skip
@@ -121,8 +123,8 @@ def _answer(
         subject = wire.subject(name, call.part.arguments.text) if legacy else wire_id
         text = notices.notice(call, kind, subject, renderer.options.notices)
     out.notes.append(
-        Adjustment("notice", f"call {call.key!r} has no recorded result: its outcome ({kind}) is told instead", kind,
-                   call.key, tuple(f.fact_id for f in call.facts), notices.stood_for(call))
+        Adjustment("notice", f"call {named(call.key)} has no recorded result: its outcome ({kind}) is told instead",
+                   kind, call.key, tuple(f.fact_id for f in call.facts), notices.stood_for(call))
     )  # fmt: skip
     rendered.told.append((call.key, kind, text, name))
     return _message(renderer, call, wire_id, text, _own_raw(call.facts), legacy=legacy)
@@ -160,7 +162,8 @@ def _recorded(
     """A recorded result, verbatim as far as the API takes it."""
     raw = _own_raw((fact,))
     if fact.is_error:
-        _note(out, "trimmed", f"the result of call {call.key!r} is marked as an error; this API has no flag for that",
+        _note(out, "trimmed",
+              f"the result of call {named(call.key)} is marked as an error; this API has no flag for that",
               None, call, fact, "is_error")  # fmt: skip
     if raw is not None and (extra := _extra(raw, legacy=legacy)):
         _note(out, "trimmed", "a tool message has keys that the API does not take back", "OAC-STRUCT-006", call, fact,
@@ -202,8 +205,8 @@ def _listed(renderer: Renderer, entry: Entry, call: Call, fact: Any, out: Out, *
                 _note_rest(out, call, fact, part.raw, words, part.media_type)
                 continue
             moved.append(part)
-            _note(out, "media_moved", f"a medium ({part.media}) in the result of call {call.key!r} is sent behind the"
-                  " results", "OAC-CONTENT-002", call, fact, whole(part))  # fmt: skip
+            _note(out, "media_moved",
+                  f"a medium ({part.media}) in the result of call {named(call.key)} is sent behind the results", "OAC-CONTENT-002", call, fact, whole(part))  # fmt: skip
         else:
             texts.append({"type": "text", "text": renderer.limited(entry, part.raw.text, out)})
             _note(out, "told_as_text", f"a part of type {part.type!r} in a result is sent as its JSON text",

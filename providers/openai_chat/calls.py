@@ -9,6 +9,7 @@ from normalizer.parts import Json
 from normalizer.projection import Adjustment
 from normalizer.providers.openai_chat import keys, wire
 from normalizer.recording import begins_json
+from normalizer.redaction import named
 from normalizer.remainders import remainder
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ def block(renderer: Renderer, entry: Entry, key: str, part: ToolCall, out: Out) 
             payload: dict[str, Any] = {"name": name, "input": _free_text(part)}
             return _element(entry, "custom", payload, wire_id, own, out)
         out.notes.append(
-            Adjustment("told_as_text", f"call {key!r} of a custom tool is sent as a function call of one text",
+            Adjustment("told_as_text", f"call {named(key)} of a custom tool is sent as a function call of one text",
                        "OAC-CUSTOM-001", key, (entry.fact.fact_id,))
         )  # fmt: skip
         payload = {"name": name, "arguments": Json.of({"input": _free_text(part)}).text}
@@ -80,7 +81,7 @@ def _renamed(entry: Entry, key: str, part: ToolCall, wire_id: str, out: Out) -> 
     fits = part.id is not None and wire.CALL_ID.fullmatch(part.id)
     rule = "OAC-ID-003" if part.id is None else "OAC-PAIR-006" if fits else "OAC-ID-001"
     out.notes.append(
-        Adjustment("renamed_id", f"the id {part.id!r} of call {key!r} is sent as {wire_id!r}", rule, key,
+        Adjustment("renamed_id", f"the id {named(part.id)} of call {named(key)} is sent as {named(wire_id)}", rule, key,
                    (entry.fact.fact_id,))
     )  # fmt: skip
 
@@ -115,7 +116,8 @@ def _arguments(renderer: Renderer, entry: Entry, key: str, part: ToolCall, out: 
     if whole:
         return text
     out.notes.append(
-        Adjustment("told_as_text", f"the arguments of call {key!r} are no JSON object: they are carried as one text",
+        Adjustment("told_as_text",
+                   f"the arguments of call {named(key)} are no JSON object: they are carried as one text",
                    "OAC-STRUCT-012", key, (entry.fact.fact_id,))
     )  # fmt: skip
     return Json.of({_WRAPPED: text}).text

@@ -15,6 +15,7 @@ from normalizer.facts import News
 from normalizer.parts import Json
 from normalizer.projection import Adjustment
 from normalizer.providers.openai_chat import answers, reasoning, replies, user_side, wire
+from normalizer.redaction import named
 from normalizer.stepping import Rendered, Rendering, Step
 
 if TYPE_CHECKING:
@@ -209,7 +210,7 @@ class Renderer:
             else "was told otherwise before; what is known now is told at the end"
         )
         rendered.adjustments.append(
-            Adjustment("told_as_text" if aside else "late_news", f"call {item.call_id!r} {why}", item.outcome,
+            Adjustment("told_as_text" if aside else "late_news", f"call {named(item.call_id)} {why}", item.outcome,
                        item.call_id, (item.result,) if item.result else (), item.text)
         )  # fmt: skip
 

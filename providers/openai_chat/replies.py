@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from normalizer.parts import Json
 from normalizer.projection import Adjustment
 from normalizer.providers.openai_chat import calls, keys, quotes, reasoning, wire
+from normalizer.redaction import named
 from normalizer.remainders import of_one_piece, remainder, whole
 
 if TYPE_CHECKING:
@@ -107,7 +108,7 @@ def _sorted(renderer: Renderer, entry: Entry, out: Out) -> _Said:
                 key = next(keys_of)
                 called = True
                 if key is None:
-                    _note(entry, out, "merged", f"call {part.id!r} stands twice in one reply and is sent once",
+                    _note(entry, out, "merged", f"call {named(part.id)} stands twice in one reply and is sent once",
                           "OAC-PAIR-006", call_id=part.id)  # fmt: skip
                 elif at < border:
                     _note(entry, out, "dropped_turn", "a call before a fallback block is void", None, call_id=key,

@@ -17,6 +17,7 @@ from normalizer.providers.openai_chat import wire
 from normalizer.providers.openai_chat.choices import Choice
 from normalizer.reading import Finding, Leftover, Reading
 from normalizer.recording import dump_any
+from normalizer.redaction import named
 from normalizer.text import excerpt
 
 if TYPE_CHECKING:
@@ -207,7 +208,7 @@ def _aside(others: list[Choice]) -> Iterator[Leftover]:
 
 
 def _finding(fragment: Fragment, fact_id: str) -> Finding:
-    what = f"call {fragment.call_id!r}" if fragment.call_id else f"a part of type {fragment.type!r}"
+    what = f"call {named(fragment.call_id)}" if fragment.call_id else f"a part of type {fragment.type!r}"
     return Finding(
         "fragment", f"only the beginning of {what} arrived", call_id=fragment.call_id, facts=(fact_id,)
     )

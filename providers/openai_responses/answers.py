@@ -13,6 +13,7 @@ from normalizer import notices
 from normalizer.parts import Json
 from normalizer.projection import Adjustment
 from normalizer.providers.openai_responses import items, keys, media, wire
+from normalizer.redaction import named
 from normalizer.remainders import remainder, whole
 
 if TYPE_CHECKING:
@@ -161,12 +162,12 @@ def _recorded(renderer: Renderer, call: Call, fact: Any, found: Answer) -> None:
         name = "id" if form == "local_shell_call" and "call_id" not in item else "call_id"
         if item.get(name) != wire_id and not (form == "tool_search_call" and call.part.id is None):
             item = {**item, name: wire_id}
-        named = item.get("caller")
+        caller = item.get("caller")
         item = _with_caller(call, item)
-        if named is not None and item.get("caller") != named:
+        if caller is not None and item.get("caller") != caller:
             notes.append(
-                Adjustment("trimmed", f"the result of call {call.key!r} names another caller than the call does",
-                           "OAR-PROG-002", call.key, (fact.fact_id,), Json.of(named).text)
+                Adjustment("trimmed", f"the result of call {named(call.key)} names another caller than the call does",
+                           "OAR-PROG-002", call.key, (fact.fact_id,), Json.of(caller).text)
             )  # fmt: skip
     else:
         item = _MAKERS[form](call, fact, notes)
@@ -180,7 +181,8 @@ def _recorded(renderer: Renderer, call: Call, fact: Any, found: Answer) -> None:
         item = _fitting(call, fact, item, notes)
     if fact.is_error and form in ("function_call", "custom_tool_call"):
         notes.append(
-            Adjustment("trimmed", f"the result of call {call.key!r} is marked as an error; there is no flag for it",
+            Adjustment("trimmed",
+                       f"the result of call {named(call.key)} is marked as an error; there is no flag for it",
                        None, call.key, (fact.fact_id,), "is_error")
         )  # fmt: skip
     notes.extend(_others(call))
@@ -199,7 +201,7 @@ def _note_rest(call: Call, fact: Any, item: Item | None, notes: list[Adjustment]
 
 
 def _rest_of(call: Call, fact: Any, rest: str) -> Adjustment:
-    message = f"the result of call {call.key!r} says more than this API has a place for"
+    message = f"the result of call {named(call.key)} says more than this API has a place for"
     return Adjustment("trimmed", message, "OAR-STRUCT-006", call.key, (fact.fact_id,), rest)
 
 
@@ -207,7 +209,8 @@ def _others(call: Call) -> Iterator[Adjustment]:
     """Further results that differ from the one that counts."""
     if call.conflicting:
         for fact_id, content in call.further_results:
-            yield Adjustment("merged", f"a further result of call {call.key!r} is not sent", "OAR-PAIR-003", call.key,
+            yield Adjustment("merged", f"a further result of call {named(call.key)} is not sent",
+                             "OAR-PAIR-003", call.key,
                              (fact_id,), content)  # fmt: skip
 
 
@@ -348,7 +351,7 @@ def _fitting(call: Call, fact: Any, item: Item, notes: list[Adjustment]) -> Item
     output = item.get("output")
     if isinstance(output, str) and len(output) > wire.MAX_TEXT:
         notes.append(
-            Adjustment("trimmed", f"the result of call {call.key!r} is longer than the API takes", "OAR-LIMIT-001",
+            Adjustment("trimmed", f"the result of call {named(call.key)} is longer than the API takes", "OAR-LIMIT-001",
                        call.key, (fact.fact_id,), output)
         )  # fmt: skip
         return {**item, "output": cut(output)}

@@ -14,6 +14,7 @@ from normalizer.facts import News
 from normalizer.projection import Adjustment
 from normalizer.providers.openai_responses import answers, keys, media, replies, wire
 from normalizer.providers.openai_responses.top import envelope
+from normalizer.redaction import named
 from normalizer.remainders import whole
 from normalizer.stepping import Rendered, Rendering, Step
 
@@ -254,7 +255,8 @@ class _Side:
         if own_words is not None:
             notes.append(
                 Adjustment(
-                    "notice", f"call {call.key!r} has no recorded result: its outcome ({found.kind}) is told instead",
+                    "notice",
+                    f"call {named(call.key)} has no recorded result: its outcome ({found.kind}) is told instead",
                     found.kind, call.key, tuple(f.fact_id for f in call.facts), notices.stood_for(call),
                 )
             )  # fmt: skip
@@ -278,7 +280,7 @@ class _Side:
             self.rendered.adjustments.append(
                 Adjustment(
                     "late_news",
-                    f"call {item.call_id!r} was told otherwise before; what is known now is told at the end",
+                    f"call {named(item.call_id)} was told otherwise before; what is known now is told at the end",
                     item.outcome, item.call_id, (item.result,) if item.result else (), item.text or None,
                 )
             )  # fmt: skip

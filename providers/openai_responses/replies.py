@@ -13,6 +13,7 @@ from normalizer.parts import Json
 from normalizer.projection import Adjustment
 from normalizer.providers.openai_responses import answers, items, keys, quotes, server_calls, thinking, wire
 from normalizer.recording import begins_json
+from normalizer.redaction import named
 from normalizer.remainders import beside_content, remainder
 
 if TYPE_CHECKING:
@@ -110,7 +111,7 @@ def _pieces(entry: Entry, out: Out) -> list[Piece]:
         if part.kind in ("tool_call", "server_tool_call", "server_tool_result"):
             key = next(keys_of)
             if key is None and part.kind == "tool_call":
-                note(entry, out, "merged", f"call {part.id!r} stands twice in one reply and is sent once",
+                note(entry, out, "merged", f"call {named(part.id)} stands twice in one reply and is sent once",
                      "OAR-PAIR-004", part.id, None)  # fmt: skip
                 continue
             found.append(Piece(number, part, key))
@@ -199,7 +200,7 @@ def _call_item(renderer: Renderer, entry: Entry, piece: Piece, out: Out, *, own:
     wire_id, form = renderer.ids[call.key], answers.form_of(call)
     name = renderer.head.names.get(part.name, part.name)
     if wire_id != part.id and not (form == "tool_search_call" and part.id is None):
-        note(entry, out, "renamed_id", f"the id {part.id!r} of call {call.key!r} is sent as {wire_id!r}",
+        note(entry, out, "renamed_id", f"the id {named(part.id)} of call {named(call.key)} is sent as {named(wire_id)}",
              "OAR-PAIR-004" if part.id and wire.CALL_ID.fullmatch(part.id) else "OAR-ID-004", call.key)  # fmt: skip
     raw = part.raw.value if part.raw is not None else None
     if isinstance(raw, dict) and raw.get("type") == form:
@@ -233,7 +234,7 @@ def _note_rest(entry: Entry, key: str, part: ToolCall, out: Out) -> None:
             entry,
             out,
             "trimmed",
-            f"call {key!r} says more than there is a place for",
+            f"call {named(key)} says more than there is a place for",
             "OAR-STRUCT-006",
             key,
             rest,
@@ -264,7 +265,8 @@ def tell(
     _note_rest(entry, call.key, call.part, out)
     out.told.append((call, found))
     out.notes.append(
-        Adjustment("told_as_text", f"call {call.key!r} is told in words: {message}", because or found.kind, call.key,
+        Adjustment("told_as_text", f"call {named(call.key)} is told in words: {message}",
+                   because or found.kind, call.key,
                    (entry.fact.fact_id, *(f.fact_id for f in call.facts)), found.text)
     )  # fmt: skip
 
@@ -327,10 +329,15 @@ def _unique(renderer: Renderer, entry: Entry, piece: Piece, out: Out) -> None:
             tell(renderer, entry, piece, out, out.answers[call.key], "its id is used twice", "OAR-ID-006")
         else:
             drop(
-                entry, piece, out, "merged", f"the id {item_id!r} stands in the history already", "OAR-ID-006"
+                entry,
+                piece,
+                out,
+                "merged",
+                f"the id {named(item_id)} stands in the history already",
+                "OAR-ID-006",
             )
     else:
-        message = f"the id {item_id!r} stands in the history already"
+        message = f"the id {named(item_id)} stands in the history already"
         note(entry, out, "trimmed", message, "OAR-ID-006", piece.key, item_id)
         piece.item = keys.without_id(item)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from normalizer.providers.openai_responses import items, keys, replies, wire
+from normalizer.redaction import named
 
 if TYPE_CHECKING:
     from normalizer.providers.openai_responses.items import Item
@@ -129,5 +130,5 @@ def _without_reasoning(renderer: Renderer, entry: Entry, piece: Piece, out: Out)
                      "OAR-REASON-004")  # fmt: skip
     else:
         piece.item = keys.without_id(item)
-        replies.note(entry, out, "trimmed", f"the id {item['id']!r} goes with its reasoning", "OAR-REASON-002",
+        replies.note(entry, out, "trimmed", f"the id {named(item['id'])} goes with its reasoning", "OAR-REASON-002",
                      piece.key, item["id"])  # fmt: skip

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from normalizer.providers.anthropic import wire
 from normalizer.providers.anthropic.rules import exchanges, recorded, view
+from normalizer.redaction import named
 from normalizer.rules import Context, Request, Rule, Rulebook, Violation, pointer
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ def unanswered_mcp_call(request: Request, context: Context) -> Iterator[Violatio
     """
     for at, call in exchanges.server_calls(request).abandoned:
         if view.kind(call) == "mcp_tool_use":
-            yield Violation(at, f"MCP call {call.get('id')!r} has no result")
+            yield Violation(at, f"MCP call {named(call.get('id'))} has no result")
 
 
 def orphan_mcp_result(request: Request, context: Context) -> Iterator[Violation]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 from normalizer.providers.anthropic import wire
 from normalizer.providers.anthropic.rules import view
 from normalizer.providers.anthropic.rules.caching import forces_tool, marked, output_formats
+from normalizer.redaction import named
 from normalizer.rules import Context, Request, Rule, Rulebook, Violation
 
 if TYPE_CHECKING:
@@ -174,7 +175,7 @@ def compaction_of_open_turn(request: Request, _context: Context) -> Iterator[Vio
     answered = {view.text(block.get("tool_use_id")) for _, block in turns[-1].items if "tool_use_id" in block}
     for pointer, block in turns[-1].of_type("tool_use", *wire.SERVER_CALLS):
         if view.text(block.get("id")) not in answered:
-            yield Violation(pointer, f"the call {block.get('id')!r} is open")
+            yield Violation(pointer, f"the call {named(block.get('id'))} is open")
 
 
 def early_compaction_trigger(request: Request, _context: Context) -> Iterator[Violation]:

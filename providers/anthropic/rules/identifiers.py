@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from normalizer.providers.anthropic import wire
 from normalizer.providers.anthropic.rules import view
+from normalizer.redaction import named
 from normalizer.rules import Context, Request, Rule, Rulebook, Violation
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ def unfit_call_id(request: Request, _context: Context) -> Iterator[Violation]:
         key = _ID_KEYS[block["type"]]
         missing = key == "tool_use_id" and key not in block  # that is ANT-PAIR-009
         if not missing and not wire.CALL_ID.fullmatch(view.text(block.get(key))):
-            yield Violation(f"{pointer}/{key}", f"{block.get(key)!r} is no call id")
+            yield Violation(f"{pointer}/{key}", f"{named(block.get(key))} is no call id")
 
 
 def unfit_server_call_id(request: Request, _context: Context) -> Iterator[Violation]:
@@ -37,7 +38,7 @@ def unfit_server_call_id(request: Request, _context: Context) -> Iterator[Violat
     """
     for pointer, block in view.of_type(request, frozenset({"server_tool_use"})):
         if not wire.SERVER_CALL_ID.fullmatch(view.text(block.get("id"))):
-            yield Violation(f"{pointer}/id", f"{block.get('id')!r} is no server call id")
+            yield Violation(f"{pointer}/id", f"{named(block.get('id'))} is no server call id")
 
 
 def unfit_called_name(request: Request, _context: Context) -> Iterator[Violation]:
@@ -47,7 +48,7 @@ def unfit_called_name(request: Request, _context: Context) -> Iterator[Violation
     """
     for pointer, block in view.of_type(request, frozenset({"tool_use"})):
         if not wire.TOOL_NAME.fullmatch(view.text(block.get("name"))):
-            yield Violation(f"{pointer}/name", f"{block.get('name')!r} is no tool name")
+            yield Violation(f"{pointer}/name", f"{named(block.get('name'))} is no tool name")
 
 
 def input_that_is_no_object(request: Request, _context: Context) -> Iterator[Violation]:
@@ -59,7 +60,7 @@ def input_that_is_no_object(request: Request, _context: Context) -> Iterator[Vio
     """
     for pointer, block in view.of_type(request, _CALLS):
         if not isinstance(block.get("input"), dict):
-            yield Violation(f"{pointer}/input", f"the input of {block.get('id')!r} is no object")
+            yield Violation(f"{pointer}/input", f"the input of {named(block.get('id'))} is no object")
 
 
 RULES: Rulebook = (

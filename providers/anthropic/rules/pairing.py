@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from normalizer.providers.anthropic import wire
 from normalizer.providers.anthropic.rules import exchanges, view
+from normalizer.redaction import named
 from normalizer.rules import Context, Request, Rule, Rulebook, Violation
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ def unanswered_tool_call(request: Request, context: Context) -> Iterator[Violati
         answered = _result_ids(behind)
         for at, call in turn.of_type("tool_use"):
             if view.text(call.get("id")) not in answered:
-                yield Violation(at, f"tool call {call.get('id')!r} has no result in the next user turn")
+                yield Violation(at, f"tool call {named(call.get('id'))} has no result in the next user turn")
 
 
 def orphan_result(request: Request, context: Context) -> Iterator[Violation]:
@@ -58,7 +59,7 @@ def orphan_result(request: Request, context: Context) -> Iterator[Violation]:
         for at, result in turn.of_type("tool_result"):
             call_id = view.text(result.get("tool_use_id"))
             if call_id and call_id not in known and not call_id.startswith(exchanges.SERVER_ID):
-                yield Violation(at, f"result of {call_id!r} has no such call in the turn before it")
+                yield Violation(at, f"result of {named(call_id)} has no such call in the turn before it")
 
 
 def _server_ids(turn: Turn | None) -> set[str]:
@@ -83,7 +84,9 @@ def late_result(request: Request, context: Context) -> Iterator[Violation]:
             if block.get("type") != "tool_result":
                 other = True
             elif other:
-                yield Violation(at, f"the result of {block.get('tool_use_id')!r} stands behind other content")
+                yield Violation(
+                    at, f"the result of {named(block.get('tool_use_id'))} stands behind other content"
+                )
 
 
 def interrupted_tool_call(request: Request, context: Context) -> Iterator[Violation]:
@@ -106,7 +109,9 @@ def interrupted_tool_call(request: Request, context: Context) -> Iterator[Violat
                 between = waiting.pop(call_id) + 1
                 if between < number and between not in told:
                     told.add(between)
-                    yield Violation(turns[between].pointer, f"stands between call {call_id!r} and its result")
+                    yield Violation(
+                        turns[between].pointer, f"stands between call {named(call_id)} and its result"
+                    )
 
 
 def duplicate_call_id(request: Request, context: Context) -> Iterator[Violation]:
@@ -123,7 +128,7 @@ def duplicate_call_id(request: Request, context: Context) -> Iterator[Violation]
     for at, call in view.of_type(request, frozenset({"tool_use"})):
         call_id = view.text(call.get("id"))
         if call_id and call_id in seen:
-            yield Violation(f"{at}/id", f"an earlier call has the id {call_id!r}")
+            yield Violation(f"{at}/id", f"an earlier call has the id {named(call_id)}")
         seen.add(call_id)
 
 
@@ -143,7 +148,7 @@ def duplicate_result(request: Request, context: Context) -> Iterator[Violation]:
         for at, result in turn.of_type("tool_result"):
             call_id = view.text(result.get("tool_use_id"))
             if call_id and call_id in seen:
-                yield Violation(at, f"call {call_id!r} already has a result")
+                yield Violation(at, f"call {named(call_id)} already has a result")
             seen.add(call_id)
 
 
@@ -183,7 +188,7 @@ def client_answers_server_call(request: Request, context: Context) -> Iterator[V
         for at, result in turn.of_type("tool_result"):
             call_id = view.text(result.get("tool_use_id"))
             if call_id.startswith(exchanges.SERVER_ID) or call_id in served:
-                yield Violation(at, f"{call_id!r} is a call of the server's, not of the client's")
+                yield Violation(at, f"{named(call_id)} is a call of the server's, not of the client's")
 
 
 def nameless_result(request: Request, context: Context) -> Iterator[Violation]:

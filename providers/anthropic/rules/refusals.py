@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from normalizer.providers.anthropic import wire
 from normalizer.providers.anthropic.rules import recorded, view
+from normalizer.redaction import named
 from normalizer.rules import Context, Request, Rule, Rulebook, Violation
 
 if TYPE_CHECKING:
@@ -64,7 +65,7 @@ def calls_of_refused_turn(request: Request, context: Context) -> Iterator[Violat
     }
     for pointer, block in view.of_type(request, frozenset({"tool_use"}), "assistant"):
         if recorded.key(block) in void or view.text(block.get("id")) not in results:
-            yield Violation(pointer, f"the call {block.get('id')!r} stands in a refused turn")
+            yield Violation(pointer, f"the call {named(block.get('id'))} stands in a refused turn")
 
 
 def moved_fallback(request: Request, context: Context) -> Iterator[Violation]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from normalizer.providers.anthropic import wire
 from normalizer.providers.anthropic.rules import exchanges, view
+from normalizer.redaction import named
 from normalizer.rules import Context, Request, Rule, Rulebook, Violation, remembered
 
 if TYPE_CHECKING:
@@ -216,7 +217,7 @@ def _inconsistent(place: str, state: Block) -> Iterator[Violation]:
     ids = Counter(view.text(tab.get("tab_id")) for tab in tabs)
     for tab_id, times in ids.items():
         if tab_id and times > 1:
-            yield Violation(f"{place}/tabs", f"the tab id {tab_id!r} occurs {times} times")
+            yield Violation(f"{place}/tabs", f"the tab id {named(tab_id)} occurs {times} times")
     if state.get("state_changes") == []:
         yield Violation(f"{place}/state_changes", "the list of changes is empty; leave it out instead")
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from normalizer.providers.anthropic import wire
 from normalizer.providers.anthropic.rules import exchanges, recorded, view
+from normalizer.redaction import named
 from normalizer.rules import Context, Request, Rule, Rulebook, Violation
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ def unanswered_server_call(request: Request, context: Context) -> Iterator[Viola
     """
     for at, call in exchanges.server_calls(request).abandoned:
         if view.kind(call) == "server_tool_use":
-            yield Violation(at, f"{_name(call)} call {call.get('id')!r} has no result")
+            yield Violation(at, f"{_name(call)} call {named(call.get('id'))} has no result")
 
 
 def open_call_without_tool(request: Request, context: Context) -> Iterator[Violation]:
@@ -71,7 +72,7 @@ def _not_offered(request: Request) -> Iterator[Violation]:
     found = exchanges.server_calls(request)
     for at, call in found.open.values():
         if view.text(call.get("id")) not in found.inner and not exchanges.offers(request, call):
-            yield Violation(at, f"call {call.get('id')!r} is open, but no {_name(call)} tool is offered")
+            yield Violation(at, f"call {named(call.get('id'))} is open, but no {_name(call)} tool is offered")
 
 
 def text_beside_open_call(request: Request, context: Context) -> Iterator[Violation]:
@@ -126,7 +127,9 @@ def mismatched_server_result(request: Request, context: Context) -> Iterator[Vio
     for (_, call), (at, result) in exchanges.server_calls(request).pairs:
         expected = exchanges.result_type(call)
         if expected is not None and view.kind(result) != expected:
-            yield Violation(f"{at}/type", f"{_name(call)} call {call.get('id')!r} is answered by {expected}")
+            yield Violation(
+                f"{at}/type", f"{_name(call)} call {named(call.get('id'))} is answered by {expected}"
+            )
 
 
 def broken_seal(request: Request, context: Context) -> Iterator[Violation]:
@@ -177,9 +180,9 @@ def invented_server_result(request: Request, context: Context) -> Iterator[Viola
         call_id = view.text(result.get("tool_use_id"))
         if call_id in results:
             if not recorded.same(results[call_id], result.get("content")):
-                yield Violation(f"{at}/content", f"the server returned something else for {call_id!r}")
+                yield Violation(f"{at}/content", f"the server returned something else for {named(call_id)}")
         elif call_id in calls:
-            yield Violation(at, f"the server returned no result for {call_id!r}")
+            yield Violation(at, f"the server returned no result for {named(call_id)}")
 
 
 def _received(context: Context) -> list[Block]:
@@ -196,7 +199,7 @@ def repeated_server_call(request: Request, context: Context) -> Iterator[Violati
     The call stays where the first reply had it; the message with the result does not repeat it.
     """
     for at, call in exchanges.server_calls(request).repeated:
-        yield Violation(f"{at}/id", f"call {call.get('id')!r} already stands in the history")
+        yield Violation(f"{at}/id", f"call {named(call.get('id'))} already stands in the history")
 
 
 def undeclared_server_tool(request: Request, context: Context) -> Iterator[Violation]:

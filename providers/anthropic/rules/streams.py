@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from normalizer.providers.anthropic import wire
 from normalizer.providers.anthropic.rules import streamed, view
+from normalizer.redaction import named
 from normalizer.rules import Context, Request, Rule, Rulebook, Violation
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ def call_cut_in_its_input(request: Request, context: Context) -> Iterator[Violat
     half = streamed.unfinished_calls(found) if found else {}
     for pointer, block in _calls(request) if half else ():
         if view.text(block.get("id")) in half:
-            yield Violation(pointer, f"the call {block['id']!r} did not come whole")
+            yield Violation(pointer, f"the call {named(block['id'])} did not come whole")
 
 
 def placeholder_taken_as_input(request: Request, context: Context) -> Iterator[Violation]:
@@ -53,7 +54,7 @@ def placeholder_taken_as_input(request: Request, context: Context) -> Iterator[V
         if call is None or block.get("input") != {}:
             continue
         if not call.closed or call.text.strip() not in ("", "{}"):
-            yield Violation(f"{pointer}/input", f"the input of {call.id!r} came as {call.text!r}")
+            yield Violation(f"{pointer}/input", f"the input of {named(call.id)} came as {call.text!r}")
 
 
 def half_text_at_the_end(request: Request, context: Context) -> Iterator[Violation]:
@@ -101,7 +102,7 @@ def raw_input_that_does_not_parse(request: Request, context: Context) -> Iterato
     for pointer, block in _calls(request) if broken else ():
         if view.text(block.get("id")) in broken and not isinstance(block.get("input"), dict):
             yield Violation(
-                f"{pointer}/input", f"the input of {block['id']!r} is broken JSON and not wrapped"
+                f"{pointer}/input", f"the input of {named(block['id'])} is broken JSON and not wrapped"
             )
 
 
@@ -115,7 +116,7 @@ def call_cut_by_a_limit(request: Request, context: Context) -> Iterator[Violatio
     last = streamed.truncated_call(found) if found and found.stop_reason in streamed.TRUNCATING else None
     for pointer, block in _calls(request) if last else ():
         if last is not None and view.text(block.get("id")) == last.id:
-            yield Violation(pointer, f"the reply was cut inside the input of {last.id!r}")
+            yield Violation(pointer, f"the reply was cut inside the input of {named(last.id)}")
 
 
 def server_call_cut_from_its_result(request: Request, context: Context) -> Iterator[Violation]:
@@ -134,7 +135,7 @@ def server_call_cut_from_its_result(request: Request, context: Context) -> Itera
         if turn.role == "assistant" and any(map(_moves_on, turns[at + 1 :][:1])):
             for pointer, block in turn.of_type(*wire.SERVER_CALLS):
                 if view.text(block.get("id")) in lost - results:
-                    yield Violation(pointer, f"the result of {block['id']!r} never came")
+                    yield Violation(pointer, f"the result of {named(block['id'])} never came")
 
 
 def _moves_on(turn: view.Turn) -> bool:
@@ -154,7 +155,7 @@ def result_of_unfinished_turn(request: Request, context: Context) -> Iterator[Vi
     calls = {block.id for block in found.of_type("tool_use")}
     for pointer, block in view.of_type(request, frozenset({"tool_result"})):
         if view.text(block.get("tool_use_id")) in calls and block.get("is_error") is not True:
-            yield Violation(pointer, f"{block['tool_use_id']!r} was not run and has a result")
+            yield Violation(pointer, f"{named(block['tool_use_id'])} was not run and has a result")
 
 
 def streamed_text_kept_empty(request: Request, context: Context) -> Iterator[Violation]:

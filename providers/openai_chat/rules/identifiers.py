@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from normalizer.providers.openai_chat import wire
 from normalizer.providers.openai_chat.rules import view
+from normalizer.redaction import named
 from normalizer.rules import Context, Request, Rule, Rulebook, Violation
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ def bad_speaker(request: Request, context: Context) -> Iterator[Violation]:
     for index, message in view.messages(request):
         name = message.get("name")
         if name is not None and not (isinstance(name, str) and wire.SPEAKER.fullmatch(name)):
-            yield Violation(f"/messages/{index}/name", f"{name!r} is no name that the API takes")
+            yield Violation(f"/messages/{index}/name", f"{named(name)} is no name that the API takes")
 
 
 def long_call_id(request: Request, context: Context) -> Iterator[Violation]:
@@ -79,9 +80,9 @@ def torn_id_map(request: Request, context: Context) -> Iterator[Violation]:
     shared = {wire_id for wire_id, count in Counter(known.values()).items() if count > 1}
     for at, given in _ids(request):
         if given in shared:
-            yield Violation(at, f"{given!r} stands for more than one recorded id")
+            yield Violation(at, f"{named(given)} stands for more than one recorded id")
         elif given in known and known[given] != given:
-            yield Violation(at, f"the recorded id {given!r} is sent as {known[given]!r} elsewhere")
+            yield Violation(at, f"the recorded id {named(given)} is sent as {named(known[given])} elsewhere")
 
 
 def empty_call_id(request: Request, context: Context) -> Iterator[Violation]:
@@ -132,7 +133,7 @@ def unanswered_custom_call(request: Request, context: Context) -> Iterator[Viola
     for block in view.blocks(request) if custom else ():
         for at, call_id in block.open:
             if at in custom:
-                yield Violation(at, f"custom call {call_id!r} has no tool message behind its message")
+                yield Violation(at, f"custom call {named(call_id)} has no tool message behind its message")
 
 
 RULES: Final[Rulebook] = (

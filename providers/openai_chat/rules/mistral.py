@@ -9,6 +9,7 @@ import re
 from typing import TYPE_CHECKING, Any, Final
 
 from normalizer.providers.openai_chat.rules import identifiers, pairing, view
+from normalizer.redaction import named
 from normalizer.rules import Context, Request, Rule, Rulebook, Violation
 
 if TYPE_CHECKING:
@@ -29,10 +30,10 @@ def mistral_call_id(request: Request, context: Context) -> Iterator[Violation]:
     """
     for at, call in view.calls(request) if _applies(context) else ():
         if not _ID.fullmatch(view.text(call.get("id"))):
-            yield Violation(f"{at}/id", f"the id {call.get('id')!r}")
+            yield Violation(f"{at}/id", f"the id {named(call.get('id'))}")
     for at, message in view.of_role(request, "tool") if _applies(context) else ():
         if not _ID.fullmatch(view.text(message.get("tool_call_id"))):
-            yield Violation(f"{at}/tool_call_id", f"the id {message.get('tool_call_id')!r}")
+            yield Violation(f"{at}/tool_call_id", f"the id {named(message.get('tool_call_id'))}")
 
 
 def _followed(request: Request) -> Iterator[tuple[int, str, str]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from normalizer.providers.openai_chat.rules import view
+from normalizer.redaction import named
 from normalizer.rules import Context, Request, Rule, Rulebook, Violation
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ def unanswered_tool_call(request: Request, context: Context) -> Iterator[Violati
     for block in view.blocks(request):
         if not block.last:
             for at, call_id in block.open:
-                yield Violation(at, f"call {call_id!r} has no tool message behind its message")
+                yield Violation(at, f"call {named(call_id)} has no tool message behind its message")
 
 
 def interrupted_block(request: Request, context: Context) -> Iterator[Violation]:
@@ -77,7 +78,7 @@ def unknown_call_id(request: Request, context: Context) -> Iterator[Violation]:
         known = {call_id for _, call_id in block.calls}
         for at, call_id in block.answers:
             if call_id not in known:
-                yield Violation(f"{at}/tool_call_id", f"{call_id!r} is no call of the message before")
+                yield Violation(f"{at}/tool_call_id", f"{named(call_id)} is no call of the message before")
 
 
 def duplicate_answer(request: Request, context: Context) -> Iterator[Violation]:
@@ -90,7 +91,7 @@ def duplicate_answer(request: Request, context: Context) -> Iterator[Violation]:
         seen: set[str] = set()
         for at, call_id in block.answers:
             if call_id in seen:
-                yield Violation(f"{at}/tool_call_id", f"call {call_id!r} has an answer already")
+                yield Violation(f"{at}/tool_call_id", f"call {named(call_id)} has an answer already")
             seen.add(call_id)
 
 
@@ -104,7 +105,7 @@ def duplicate_call_id(request: Request, context: Context) -> Iterator[Violation]
         seen: set[str] = set()
         for at, call_id in block.calls:
             if call_id and call_id in seen:
-                yield Violation(f"{at}/id", f"another call of this message has the id {call_id!r}")
+                yield Violation(f"{at}/id", f"another call of this message has the id {named(call_id)}")
             seen.add(call_id)
 
 
@@ -117,7 +118,7 @@ def open_end(request: Request, context: Context) -> Iterator[Violation]:
     for block in view.blocks(request):
         if block.last:
             for at, call_id in block.open:
-                yield Violation(at, f"the history ends and call {call_id!r} has no answer")
+                yield Violation(at, f"the history ends and call {named(call_id)} has no answer")
 
 
 def made_up_answer(request: Request, context: Context) -> Iterator[Violation]:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from normalizer.providers.openai_chat import keys, wire
 from normalizer.providers.openai_chat.rules import view
+from normalizer.redaction import named
 from normalizer.rules import Context, Request, Rule, Rulebook, Violation
 
 if TYPE_CHECKING:
@@ -160,7 +161,7 @@ def disguised_hosted_call(request: Request, context: Context) -> Iterator[Violat
     hosted = context.get("hosted_calls") or ()
     for at, call in view.calls(request):
         if view.text(call.get("id")) in hosted:
-            yield Violation(f"{at}/id", f"{call['id']!r} was run by its provider's server")
+            yield Violation(f"{at}/id", f"{named(call['id'])} was run by its provider's server")
     for at, message in view.of_role(request, "tool"):
         if view.text(message.get("tool_call_id")) in hosted:
             yield Violation(f"{at}/tool_call_id", "an answer to a call that a server ran")

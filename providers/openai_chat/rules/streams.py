@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from normalizer.providers.openai_chat.rules import content, view
+from normalizer.redaction import named
 from normalizer.rules import Context, Request, Rule, Rulebook, Violation
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ def torn_call(request: Request, context: Context) -> Iterator[Violation]:
         if wanted is not None and any(
             wanted.get(key) != payload.get(key) for key in ("name", "arguments") if key in wanted
         ):
-            yield Violation(at, f"call {call.get('id')!r} is not what its deltas add up to")
+            yield Violation(at, f"call {named(call.get('id'))} is not what its deltas add up to")
 
 
 def _fragments(request: Request, context: Context, finish: object) -> Iterator[Violation]:
@@ -43,7 +44,7 @@ def _fragments(request: Request, context: Context, finish: object) -> Iterator[V
     fragments = truth.get("fragments") or ()
     for at, call in view.calls(request):
         if view.text(call.get("id")) in fragments:
-            yield Violation(at, f"call {call['id']!r} never arrived whole")
+            yield Violation(at, f"call {named(call['id'])} never arrived whole")
     for at, message in view.of_role(request, "tool"):
         if view.text(message.get("tool_call_id")) in fragments:
             yield Violation(at, "an answer to a call that never arrived whole")
@@ -123,7 +124,7 @@ def custom_call_as_function(request: Request, context: Context) -> Iterator[Viol
             call.get("type") != "custom"
             or any(wanted[key] != view.payload(call).get(key) for key in ("name", "input") if key in wanted)
         ):
-            yield Violation(at, f"call {call.get('id')!r} is a custom call with its own text")
+            yield Violation(at, f"call {named(call.get('id'))} is a custom call with its own text")
 
 
 def words_without_end(request: Request, context: Context) -> Iterator[Violation]:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from normalizer.providers.openai_responses import wire
 from normalizer.providers.openai_responses.rules import view
+from normalizer.redaction import named
 from normalizer.rules import Context, Request, Rule, Rulebook, Violation
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ def client_answers_hosted_call(request: Request, context: Context) -> Iterator[V
     hosted = {view.text(item.get("id")) for _, item in view.of_kind(request, *wire.HOSTED)} - {""}
     for at, item in view.outputs(request):
         if view.call_id(item) in hosted:
-            yield Violation(at, f"{view.call_id(item)!r} is a call of the server's")
+            yield Violation(at, f"{named(view.call_id(item))} is a call of the server's")
 
 
 def unfinished_hosted_call(request: Request, context: Context) -> Iterator[Violation]:
@@ -120,7 +121,7 @@ def approval_without_request(request: Request, context: Context) -> Iterator[Vio
     known = _requests(request, context)
     for at, item in view.of_kind(request, "mcp_approval_response"):
         if view.text(item.get("approval_request_id")) not in known:
-            yield Violation(at, f"nothing asked for {item.get('approval_request_id')!r}")
+            yield Violation(at, f"nothing asked for {named(item.get('approval_request_id'))}")
 
 
 def second_approval(request: Request, context: Context) -> Iterator[Violation]:
@@ -146,7 +147,7 @@ def repeated_approval_request(request: Request, context: Context) -> Iterator[Vi
     before = {view.text(item.get("id")) for item in view.held(request, context) or ()}
     for at, item in view.of_kind(request, "mcp_approval_request"):
         if view.text(item.get("id")) in before - {""}:
-            yield Violation(at, f"the server holds {item['id']!r}")
+            yield Violation(at, f"the server holds {named(item['id'])}")
 
 
 def invented_approval(request: Request, context: Context) -> Iterator[Violation]:
@@ -199,7 +200,7 @@ def lost_tool_list(request: Request, context: Context) -> Iterator[Violation]:
         return
     for item in view.native(context):
         if view.kind(item) == "mcp_list_tools" and view.text(item.get("id")) not in there:
-            yield Violation("/input", f"the list of tools {item.get('id')!r} is missing")
+            yield Violation("/input", f"the list of tools {named(item.get('id'))} is missing")
 
 
 def _rule(rule_id: str, name: str, error: str | None, check: Any, source: str, severity: Any = "reject",

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from normalizer.providers.openai_responses import wire
 from normalizer.providers.openai_responses.rules import view
+from normalizer.redaction import named
 from normalizer.rules import Context, Request, Rule, Rulebook, Violation
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ def wrong_id_prefix(request: Request, context: Context) -> Iterator[Violation]:
     for at, item, found in _ids(request):
         known = wire.ITEMS.get(view.kind(item))
         if known is not None and known.prefix is not None and not found.startswith(known.prefix):
-            yield Violation(f"{at}/id", f"the id {found!r} is none of a {view.kind(item)} item")
+            yield Violation(f"{at}/id", f"the id {named(found)} is none of a {view.kind(item)} item")
 
 
 def invented_id(request: Request, context: Context) -> Iterator[Violation]:
@@ -44,7 +45,7 @@ def invented_id(request: Request, context: Context) -> Iterator[Violation]:
         return
     for at, item, found in _ids(request):
         if found not in issued and view.kind(item) not in wire.OUTPUTS:
-            yield Violation(f"{at}/id", f"the server never gave the id {found!r}")
+            yield Violation(f"{at}/id", f"the server never gave the id {named(found)}")
 
 
 def long_id(request: Request, context: Context) -> Iterator[Violation]:
@@ -78,7 +79,7 @@ def bad_id_characters(request: Request, context: Context) -> Iterator[Violation]
     """
     for at, _, found in _ids(request):
         if len(found) <= wire.MAX_ID and not wire.ITEM_ID.fullmatch(found):
-            yield Violation(f"{at}/id", f"the id {found!r} holds other characters")
+            yield Violation(f"{at}/id", f"the id {named(found)} holds other characters")
 
 
 def duplicate_item_id(request: Request, context: Context) -> Iterator[Violation]:
@@ -93,7 +94,7 @@ def duplicate_item_id(request: Request, context: Context) -> Iterator[Violation]
         if not found or view.kind(item) == "local_shell_call_output":
             continue
         if found in seen:
-            yield Violation(f"{at}/id", f"another item has the id {found!r}")
+            yield Violation(f"{at}/id", f"another item has the id {named(found)}")
         seen.add(found)
 
 
@@ -109,7 +110,7 @@ def output_names_item(request: Request, context: Context) -> Iterator[Violation]
         found = view.text(item.get("call_id"))
         if found in by_item and found not in known:
             yield Violation(
-                f"{at}/call_id", f"{found!r} is the id of an item; the call is {by_item[found]!r}"
+                f"{at}/call_id", f"{named(found)} is the id of an item; the call is {named(by_item[found])}"
             )
 
 
@@ -121,12 +122,12 @@ def bad_tool_name(request: Request, context: Context) -> Iterator[Violation]:
     """
     for at, item in view.of_kind(request, "function_call"):
         if isinstance(item.get("name"), str) and not wire.TOOL_NAME.fullmatch(item["name"]):
-            yield Violation(f"{at}/name", f"the name {item['name']!r} is not allowed")
+            yield Violation(f"{at}/name", f"the name {named(item['name'])} is not allowed")
     for number, tool in enumerate(view.listed(request.get("tools"))):
         found: Any = view.mapped(tool).get("name")
-        named = view.mapped(tool).get("type") == "function" and isinstance(found, str)
-        if named and not wire.TOOL_NAME.fullmatch(found):
-            yield Violation(f"/tools/{number}/name", f"the name {found!r} is not allowed")
+        function = view.mapped(tool).get("type") == "function" and isinstance(found, str)
+        if function and not wire.TOOL_NAME.fullmatch(found):
+            yield Violation(f"/tools/{number}/name", f"the name {named(found)} is not allowed")
 
 
 def half_mapped_id(request: Request, context: Context) -> Iterator[Violation]:
@@ -139,7 +140,7 @@ def half_mapped_id(request: Request, context: Context) -> Iterator[Violation]:
     for at, item in view.items(request):
         found = view.text(item.get("call_id"))
         if found in given and given[found] != found:
-            yield Violation(f"{at}/call_id", f"{found!r} is sent as {given[found]!r} elsewhere")
+            yield Violation(f"{at}/call_id", f"{named(found)} is sent as {named(given[found])} elsewhere")
     if len({view.text(mapped) for mapped in given.values()}) < len(given):
         yield Violation("", "two calls are mapped to one id")
 

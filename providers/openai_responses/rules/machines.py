@@ -9,6 +9,7 @@ import json
 from typing import TYPE_CHECKING, Any, Final
 
 from normalizer.providers.openai_responses.rules import pairing, view
+from normalizer.redaction import named
 from normalizer.rules import Context, Request, Rule, Rulebook, Violation
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ def computer_call_without_screen(request: Request, context: Context) -> Iterator
     Send the recorded screenshot. Without one the call is told in a message.
     """
     for at, item in pairing.unanswered(request, "computer_call"):
-        yield Violation(at, f"call {view.call_id(item)!r} has no output")
+        yield Violation(at, f"call {named(view.call_id(item))} has no output")
     for at, item in view.of_kind(request, "computer_call_output"):
         output = view.mapped(item.get("output"))
         if output.get("type") != "computer_screenshot" or not (
@@ -112,7 +113,7 @@ def shell_call_without_output(request: Request, context: Context) -> Iterator[Vi
     Write the recorded ones.
     """
     for at, item in pairing.unanswered(request, "shell_call"):
-        yield Violation(at, f"call {view.call_id(item)!r} has no output")
+        yield Violation(at, f"call {named(view.call_id(item))} has no output")
     for at, item in view.of_kind(request, "shell_call_output"):
         if not isinstance(item.get("output"), list):
             yield Violation(f"{at}/output", "the output is no list")
@@ -152,7 +153,7 @@ def client_answers_container(request: Request, context: Context) -> Iterator[Vio
         return
     for at, item in view.of_kind(request, "shell_call_output"):
         if view.call_id(item) in served - given:
-            yield Violation(at, f"the server runs {view.call_id(item)!r}")
+            yield Violation(at, f"the server runs {named(view.call_id(item))}")
 
 
 def local_shell_without_output(request: Request, context: Context) -> Iterator[Violation]:
@@ -162,7 +163,7 @@ def local_shell_without_output(request: Request, context: Context) -> Iterator[V
     The SDK's types put the call's id into `id`; keep the form that was recorded.
     """
     for at, item in pairing.unanswered(request, "local_shell_call"):
-        yield Violation(at, f"call {view.call_id(item)!r} has no output")
+        yield Violation(at, f"call {named(view.call_id(item))} has no output")
     for at, item in view.of_kind(request, "local_shell_call_output"):
         if not isinstance(item.get("output"), str) or not _is_json(item["output"]):
             yield Violation(f"{at}/output", "the output is no JSON text")
@@ -183,7 +184,7 @@ def patch_without_output(request: Request, context: Context) -> Iterator[Violati
     Completed if it was applied; failed, with a notice, if it certainly was not.
     """
     for at, item in pairing.unanswered(request, "apply_patch_call"):
-        yield Violation(at, f"call {view.call_id(item)!r} has no output")
+        yield Violation(at, f"call {named(view.call_id(item))} has no output")
     for at, item in view.of_kind(request, "apply_patch_call_output"):
         if item.get("status") not in ("completed", "failed"):
             yield Violation(f"{at}/status", "the status is completed or failed")

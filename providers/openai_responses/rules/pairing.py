@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from normalizer.providers.openai_responses import wire
 from normalizer.providers.openai_responses.rules import view
+from normalizer.redaction import named
 from normalizer.rules import Context, Request, Rule, Rulebook, Violation
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ def unanswered_function_call(request: Request, context: Context) -> Iterator[Vio
     Answer with the recorded result, or with a notice of the recorded outcome. No result is made up.
     """
     for at, item in unanswered(request, "function_call"):
-        yield Violation(at, f"call {view.call_id(item)!r} has no output")
+        yield Violation(at, f"call {named(view.call_id(item))} has no output")
 
 
 def _known_calls(request: Request, context: Context) -> dict[str, int]:
@@ -81,7 +82,7 @@ def orphan_output(request: Request, context: Context) -> Iterator[Violation]:
     for at, item in view.outputs(request):
         call_id = view.call_id(item)
         if call_id and call_id not in known and call_id not in hosted and call_id not in answered:
-            yield Violation(at, f"no call has the id {call_id!r}")
+            yield Violation(at, f"no call has the id {named(call_id)}")
 
 
 def second_output(request: Request, context: Context) -> Iterator[Violation]:
@@ -94,7 +95,7 @@ def second_output(request: Request, context: Context) -> Iterator[Violation]:
     for at, item in view.outputs(request):
         call_id = view.call_id(item)
         if call_id and call_id in seen:
-            yield Violation(at, f"call {call_id!r} has an output already")
+            yield Violation(at, f"call {named(call_id)} has an output already")
         seen.add(call_id)
 
 
@@ -108,7 +109,7 @@ def duplicate_call_id(request: Request, context: Context) -> Iterator[Violation]
     for at, item in view.of_kind(request, *wire.ANSWERS):
         call_id = view.call_id(item)
         if call_id and call_id in seen:
-            yield Violation(f"{at}/call_id", f"an earlier call has the id {call_id!r}")
+            yield Violation(f"{at}/call_id", f"an earlier call has the id {named(call_id)}")
         seen.add(call_id)
 
 
@@ -134,7 +135,7 @@ def output_before_call(request: Request, context: Context) -> Iterator[Violation
     known = _known_calls(request, context)
     for number, (at, item) in enumerate(view.items(request)):
         if view.kind(item) in wire.OUTPUTS and known.get(view.call_id(item), -1) > number:
-            yield Violation(at, f"its call {view.call_id(item)!r} comes later")
+            yield Violation(at, f"its call {named(view.call_id(item))} comes later")
 
 
 def nameless_output(request: Request, context: Context) -> Iterator[Violation]:
@@ -182,7 +183,7 @@ def placeholder_for_async(request: Request, context: Context) -> Iterator[Violat
     for at, item in view.outputs(request):
         call_id = view.call_id(item)
         if call_id in waiting and call_id in seen:
-            yield Violation(at, f"the asynchronous call {call_id!r} was closed before")
+            yield Violation(at, f"the asynchronous call {named(call_id)} was closed before")
         seen.add(call_id)
 
 
@@ -194,7 +195,7 @@ def lost_async_mark(request: Request, context: Context) -> Iterator[Violation]:
     """
     for at, item, given in view.originals(request, context, "function_call", "custom_tool_call"):
         if given.get("async") is True and item.get("async") is not True:
-            yield Violation(at, f"call {view.call_id(item)!r} came with the mark async")
+            yield Violation(at, f"call {named(view.call_id(item))} came with the mark async")
 
 
 def output_to_old_response(request: Request, context: Context) -> Iterator[Violation]:
@@ -233,7 +234,7 @@ def unanswered_custom_call(request: Request, context: Context) -> Iterator[Viola
     The recorded result or a notice, as a `custom_tool_call_output`.
     """
     for at, item in unanswered(request, "custom_tool_call"):
-        yield Violation(at, f"call {view.call_id(item)!r} has no output")
+        yield Violation(at, f"call {named(view.call_id(item))} has no output")
 
 
 def custom_status(request: Request, context: Context) -> Iterator[Violation]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from normalizer.providers.openai_responses.rules import view
+from normalizer.redaction import named
 from normalizer.rules import Context, Request, Rule, Rulebook, Violation
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ def search_without_output(request: Request, context: Context) -> Iterator[Violat
     answered = {view.call_id(item) for _, item in view.of_kind(request, "tool_search_output")} - {""}
     for at, item in _searches(request, "client"):
         if view.call_id(item) and view.call_id(item) not in answered:
-            yield Violation(at, f"call {view.call_id(item)!r} has no output")
+            yield Violation(at, f"call {named(view.call_id(item))} has no output")
     for at, item in view.of_kind(request, "tool_search_output"):
         if not isinstance(item.get("tools"), list):
             yield Violation(f"{at}/tools", "the output holds no list of tools")
@@ -119,10 +120,10 @@ def call_without_program(request: Request, context: Context) -> Iterator[Violati
         if view.kind(item) == "program":
             known.add(view.call_id(item))
         elif (caller := _caller(item)) is not None and caller not in known and not elsewhere:
-            yield Violation(f"{at}/caller", f"no program {caller!r} stands before it")
+            yield Violation(f"{at}/caller", f"no program {named(caller)} stands before it")
     for at, item, given in view.originals(request, context, "function_call", "custom_tool_call"):
         if _caller(given) is not None and _caller(item) != _caller(given):
-            yield Violation(f"{at}/caller", f"the program {_caller(given)!r} made the call")
+            yield Violation(f"{at}/caller", f"the program {named(_caller(given))} made the call")
 
 
 def invented_program_output(request: Request, context: Context) -> Iterator[Violation]:
@@ -138,7 +139,7 @@ def invented_program_output(request: Request, context: Context) -> Iterator[Viol
             known.add(view.call_id(item))
             continue
         if view.call_id(item) not in known and not view.continues(request):
-            yield Violation(at, f"no program {item.get('call_id')!r} stands before it")
+            yield Violation(at, f"no program {named(item.get('call_id'))} stands before it")
         if isinstance(issued, list) and item.get("id") not in issued:
             yield Violation(f"{at}/id", "the server gave no such output")
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from normalizer.providers.openai_responses import wire
 from normalizer.providers.openai_responses.rules import view
+from normalizer.redaction import named
 from normalizer.rules import Context, Request, Rule, Rulebook, Violation
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ def reasoning_left_alone(request: Request, context: Context) -> Iterator[Violati
     """
     for at, item, behind in _thoughts(request):
         if behind is None or not _written_by_model(behind):
-            yield Violation(at, f"nothing of the model's stands behind {item.get('id')!r}")
+            yield Violation(at, f"nothing of the model's stands behind {named(item.get('id'))}")
 
 
 def _without_reasoning(request: Request, context: Context, *kinds: str) -> Iterator[Violation]:

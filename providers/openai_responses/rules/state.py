@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from normalizer.providers.openai_responses import wire
 from normalizer.providers.openai_responses.rules import view
+from normalizer.redaction import named
 from normalizer.rules import Context, Request, Rule, Rulebook, Violation
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ def _repeated(request: Request, before: list[view.Item]) -> Iterator[Violation]:
     ids = {view.text(item.get("id")) for item in before} - {""}
     for at, item in view.items(request):
         if view.text(item.get("id")) in ids:
-            yield Violation(at, f"the server holds {item['id']!r}")
+            yield Violation(at, f"the server holds {named(item['id'])}")
 
 
 def repeated_chain(request: Request, context: Context) -> Iterator[Violation]:
@@ -68,7 +69,7 @@ def call_left_open(request: Request, context: Context) -> Iterator[Violation]:
     for item in before:
         waits = view.kind(item) in wire.ANSWERS and not view.served(item) and item.get("async") is not True
         if waits and view.call_id(item) not in answered:
-            yield Violation("/input", f"call {view.call_id(item)!r} has no output")
+            yield Violation("/input", f"call {named(view.call_id(item))} has no output")
 
 
 def unreadable_parent(request: Request, context: Context) -> Iterator[Violation]:
@@ -92,7 +93,7 @@ def lost_reference(request: Request, context: Context) -> Iterator[Violation]:
         if view.stateless(request):
             yield Violation(at, "nothing is stored")
         elif isinstance(stored, list) and item.get("id") not in stored:
-            yield Violation(f"{at}/id", f"the server does not have {item.get('id')!r}")
+            yield Violation(f"{at}/id", f"the server does not have {named(item.get('id'))}")
 
 
 def call_by_reference(request: Request, context: Context) -> Iterator[Violation]:
@@ -101,11 +102,11 @@ def call_by_reference(request: Request, context: Context) -> Iterator[Violation]
     ## Repair
     Write the call out, with its id and its reasoning.
     """
-    named = view.mapped(context.get("refs"))
+    known = view.mapped(context.get("refs"))
     answered = {view.call_id(item) for _, item in view.outputs(request)}
     for at, item in view.of_kind(request, "item_reference"):
-        if named.get(view.text(item.get("id"))) in answered:
-            yield Violation(at, f"the call {named[item['id']]!r} is answered here")
+        if known.get(view.text(item.get("id"))) in answered:
+            yield Violation(at, f"the call {named(known[item['id']])} is answered here")
 
 
 def many_conversation_items(request: Request, context: Context) -> Iterator[Violation]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from normalizer.providers.openai_responses import wire
 from normalizer.providers.openai_responses.rules import view
+from normalizer.redaction import named
 from normalizer.rules import Context, Request, Rule, Rulebook, Violation
 
 if TYPE_CHECKING:
@@ -111,7 +112,7 @@ def lost_done_items(request: Request, context: Context) -> Iterator[Violation]:
     there = {view.text(item.get(key)) for _, item in view.items(request) for key in ("id", "call_id")}
     for item in view.listed(context.get("done_items")):
         if not {view.text(item.get("id")), view.text(item.get("call_id"))} & there - {""}:
-            yield Violation("/input", f"the finished item {item.get('id')!r} is missing")
+            yield Violation("/input", f"the finished item {named(item.get('id'))} is missing")
 
 
 def merged_commands(request: Request, context: Context) -> Iterator[Violation]:
