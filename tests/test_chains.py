@@ -271,6 +271,51 @@ def test_news_whose_place_was_rewound_is_told_again() -> None:
     assert "published" in str(talk.project().request["messages"])
 
 
+def test_there_is_no_news_of_a_call_that_a_rewind_took_away() -> None:
+    talk = Talk()
+    talk.user("Deploy it.")
+    kept = len(talk.facts)
+    talk.reply(call())
+    talk.add(f.ContactLost, call_id="toolu_1")
+    talk.send()
+    talk.reply(Text("I wait."))
+    talk.add(f.CallCompleted, call_id="toolu_1", content="published")
+    told, _ = talk.send()
+    assert len(told.late_news) == 1
+    talk.add(f.Rewound, to=kept)
+    talk.user("Well?")
+    later = talk.project()
+    assert later.late_news == ()
+    assert "published" not in str(later.request)
+    talk.send()
+    talk.reply(Text("Well."))
+    talk.user("And now?")
+    assert talk.project().late_news == ()
+
+
+def test_going_on_from_a_request_reports_what_beginning_anew_reports() -> None:
+    talk = Talk()
+    talk.user("Deploy it.")
+    talk.reply(call(), stop_reason="refusal")
+    talk.add(f.StartPermitted, call_id="toolu_1")
+    talk.user("And now?")
+    talk.reply(Text("Well."))
+    talk.user("Go on.")
+    options: Any = {"model": MODEL, "open_calls": "say_running"}
+    transcript = fold(talk.facts)
+    first = project(transcript, "anthropic", **options)
+    assert kinds(first).count("told_as_text") == 1
+    number = len(talk.facts)
+    talk.facts.append(request_sent(first, fact_id=f"f{number + 1}", seq=number + 1))
+    talk.reply(Text("Yes."))
+    talk.user("Good.")
+    grown = fold(talk.facts[number:], onto=transcript)
+    again, anew = (project(grown, "anthropic", previous=before, **options) for before in (first, None))
+    assert again.request == anew.request
+    assert again.adjustments == anew.adjustments
+    assert "told_as_text" not in kinds(again)
+
+
 def test_late_news_that_corrects_a_denial_is_read_back_as_the_correction() -> None:
     talk = asked()
     talk.add(f.ApprovalDenied, call_id="toolu_1")
