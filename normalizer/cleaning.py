@@ -154,6 +154,16 @@ def sound(text: str) -> str:
     return text
 
 
+def from_event(event: Any) -> Cleaned:
+    """Take over one event of a stream, with everything bad in it replaced."""
+    cleaned = from_value(event)
+    try:
+        look(cleaned.value)
+    except Unclean:
+        return clean(cleaned)
+    return cleaned
+
+
 def clean(value: Any) -> Cleaned:
     """The value as plain JSON, with everything bad in it replaced, and what it was.
 

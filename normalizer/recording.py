@@ -575,4 +575,7 @@ def split_place(place: str | None) -> tuple[int | None, str | None]:
 
 def dump_any(value: Any) -> str:
     """Any value as JSON text; what JSON cannot say is told by its name."""
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=repr)
+    try:
+        return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=repr)
+    except (ValueError, TypeError, RecursionError) as error:
+        return json.dumps(f"a {type(value).__name__} that no JSON text can hold: {error}")

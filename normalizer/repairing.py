@@ -11,11 +11,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeAlias
 
-from pydantic import ValidationError
-
-from normalizer import admission, cleaning, registry
+from normalizer import admission, cleaning, hosts, registry
 from normalizer.errors import CannotProject, RuleViolations, UnknownFormat, UnreadableInput
-from normalizer.facts import FACT, Observation, load_lines
+from normalizer.facts import load_lines
 from normalizer.folding import fold
 from normalizer.parts import Json
 from normalizer.pausing import collector_paused
@@ -337,7 +335,8 @@ def repair(
     """
     known = admission.origin(origin)
     reading = read(source, format=format, origin=known, to=to)
-    transcript = fold((*reading.facts, *host_facts(facts, reading.facts)))
+    said = hosts.heard(facts, reading.facts)
+    transcript = fold((*reading.facts, *said.facts))
     target = to if to is not None else _home(reading, transcript)
     provider = registry.provider(target)
     same = reading.request is not None and reading.home == target
@@ -388,9 +387,9 @@ def repair(
         to=target,
         request=request,
         transcript=transcript,
-        findings=(*reading.findings, *transcript.findings),
+        findings=(*reading.findings, *said.findings, *transcript.findings),
         adjustments=tuple(adjustments),
-        leftovers=reading.leftovers,
+        leftovers=(*reading.leftovers, *said.leftovers),
         fragments=reading.fragments,
         ids=projection.ids,
         ready=projection.ready,
@@ -451,57 +450,6 @@ def _home(reading: Reading, transcript: Transcript) -> str:
             "the input does not say which API it is for; name one with to=", reason="no_target"
         )
     return str(api)
-
-
-def host_facts(
-    given: Iterable[Fact | Mapping[str, Any]] | None, read_facts: Sequence[Fact]
-) -> tuple[Fact, ...]:
-    """What the host says, as facts: what it leaves out (ids, places, turns) is filled in.
-
-    Raises UnreadableInput naming the fact and the field that is wrong.
-    """
-    if given is None:
-        return ()
-    if isinstance(given, (str, bytes, Mapping)) or not isinstance(given, Iterable):
-        raise UnreadableInput(f"facts= is {_shape(given)}; pass a list of facts or objects")
-    plain = list(given)
-    if not plain:
-        return ()
-    for number, said in enumerate(plain, start=1):
-        if not isinstance(said, (Mapping, Observation)):
-            raise UnreadableInput(
-                f"host fact {number} is {_shape(said)}; pass a fact or an object", line=number
-            )
-    turns = {
-        part.id: fact.turn_id
-        for fact in read_facts
-        if fact.kind in ("model_replied", "reply_cut")
-        for part in fact.parts
-        if part.kind == "tool_call"
-    }
-    seq = max((fact.seq for fact in read_facts), default=0)
-    last = next((fact.turn_id for fact in reversed(read_facts) if fact.turn_id), None)
-    named = next((turns[c] for c in map(_call_id, plain) if c in turns), last)
-    made: list[Fact] = []
-    for number, said in enumerate(plain, start=1):
-        if not isinstance(said, Mapping):
-            made.append(said)
-            continue
-        turn = turns.get(_call_id(said), named)
-        filled = {"fact_id": f"host/{number}", "seq": seq + number, "source": "host", "turn_id": turn, **said}
-        try:
-            made.append(FACT.validate_python(filled))
-        except ValidationError as error:
-            first = error.errors(include_url=False, include_input=False, include_context=False)[0]
-            place = "".join(f"/{step}" for step in first["loc"][1:]) or "/kind"
-            raise UnreadableInput(
-                f"host fact {number}: {first['msg']} at {place}", pointer=place, line=number
-            ) from None
-    return tuple(made)
-
-
-def _call_id(said: Any) -> Any:
-    return said.get("call_id") if isinstance(said, Mapping) else getattr(said, "call_id", None)
 
 
 def _with_settings(reading: Reading, projected: dict[str, Any], dropped: tuple[str, ...]) -> dict[str, Any]:

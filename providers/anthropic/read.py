@@ -45,7 +45,7 @@ def sniff(value: Any) -> int:
         if not isinstance(messages, list):
             return 0
         score = _sniff_messages(messages)
-        if score and ("system" in value or "betas" in value or "claude" in str(value.get("model", ""))):
+        if score and ("system" in value or "betas" in value or "claude" in (wire.word(value, "model") or "")):
             return min(100, score + 25)
         return score
     return _sniff_messages(value) if isinstance(value, list) else 0

@@ -12,12 +12,14 @@ from collections.abc import Callable, Mapping
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
+from normalizer import cleaning
+from normalizer.errors import UnreadableInput
 from normalizer.facts import ModelReplied, ReplyCut
 from normalizer.frames import Frames
 from normalizer.parts import Json
 from normalizer.providers.anthropic import wire
 from normalizer.providers.anthropic.deltas import CALLS, Block
-from normalizer.reading import Leftover, Reading
+from normalizer.reading import Finding, Leftover, Reading
 from normalizer.recording import CUT_SHORT, begins_json, dump_any
 from normalizer.text import excerpt
 
@@ -97,6 +99,7 @@ class Assembler:
         self._stop_reason: str | None = None
         self._error: str | None = None
         self._refused = False
+        self._findings: list[Finding] = []
         self._leftovers: list[Leftover] = []
 
     def feed(self, event: Any) -> None:
@@ -127,6 +130,14 @@ class Assembler:
         kind = event.get("type")
         if isinstance(kind, str) and kind in SILENT:
             return
+        try:
+            cleaned = cleaning.from_event(event)
+        except UnreadableInput as error:
+            self._leave(f"unreadable event: {error}", "")
+            return
+        event = cleaned.value
+        self._findings.extend(cleaned.findings)
+        self._leftovers.extend(cleaned.leftovers)
         if not isinstance(kind, str) or kind not in EVENTS:
             self._leave("unknown event", event)
             return
@@ -208,7 +219,7 @@ class Assembler:
         return Reading(
             format=wire.API,
             facts=(fact,),
-            findings=tuple(block.finding(fact.fact_id) for block in broken),
+            findings=(*self._findings, *(block.finding(fact.fact_id) for block in broken)),
             leftovers=(*self._leftovers, *self._unfinished(broken)),
             fragments=tuple(block.fragment() for block in broken),
             home=wire.API,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from normalizer.providers.anthropic import replies, wire
+from normalizer.providers.anthropic import replies, wire, words
 
 if TYPE_CHECKING:
     from normalizer.providers.anthropic.render import Flow, Out, Renderer
@@ -52,7 +52,7 @@ def choose(
             changed = True
             from_here = from_here or why[2] != "ANT-REF-005"
         else:
-            piece.block = piece.part.raw.value
+            piece.block = words.replay(piece.part.raw.value, out, entry)
             if "cache_control" in piece.block:
                 piece.block = {k: v for k, v in piece.block.items() if k != "cache_control"}
                 out.changed = True

@@ -206,7 +206,8 @@ def _listed(renderer: Renderer, entry: Entry, call: Call, fact: Any, out: Out, *
                 continue
             moved.append(part)
             _note(out, "media_moved",
-                  f"a medium ({part.media}) in the result of call {named(call.key)} is sent behind the results", "OAC-CONTENT-002", call, fact, whole(part))  # fmt: skip
+                  f"a medium ({part.media}) in the result of call {named(call.key)} is sent behind the results",
+                  "OAC-CONTENT-002", call, fact, whole(part))  # fmt: skip
         else:
             texts.append({"type": "text", "text": renderer.limited(entry, part.raw.text, out)})
             _note(out, "told_as_text", f"a part of type {part.type!r} in a result is sent as its JSON text",

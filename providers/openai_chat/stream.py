@@ -10,6 +10,8 @@ import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
+from normalizer import cleaning
+from normalizer.errors import UnreadableInput
 from normalizer.facts import ModelReplied, ReplyCut
 from normalizer.frames import Frames
 from normalizer.parts import Json
@@ -75,6 +77,7 @@ class Assembler:
         self._beside: dict[str, Any] = {}
         self._error: str | None = None
         self._refused = False
+        self._findings: list[Finding] = []
         self._leftovers: list[Leftover] = []
 
     def feed(self, event: Any) -> None:
@@ -104,6 +107,14 @@ class Assembler:
             self._leave("unknown event", text)
 
     def _take(self, event: Event) -> None:
+        try:
+            cleaned = cleaning.from_event(event)
+        except UnreadableInput as error:
+            self._leave(f"unreadable event: {error}", "")
+            return
+        event = cleaned.value
+        self._findings.extend(cleaned.findings)
+        self._leftovers.extend(cleaned.leftovers)
         if isinstance(event.get("chunk"), Mapping):
             event = event["chunk"]
         if event.get("error") is not None:
@@ -168,7 +179,7 @@ class Assembler:
         return Reading(
             format=wire.API,
             facts=(fact,),
-            findings=tuple(_finding(fragment, fact.fact_id) for fragment in fragments),
+            findings=(*self._findings, *(_finding(fragment, fact.fact_id) for fragment in fragments)),
             leftovers=(*self._leftovers, *_aside(others), *self._unfinished()),
             fragments=tuple(fragments),
             home=wire.API,

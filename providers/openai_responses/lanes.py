@@ -83,7 +83,7 @@ class Response:
         if stem.endswith("_part"):
             return True
         keys = ("content_index", "summary_index", "command_index")
-        place = (stem.removesuffix("_text"), *(event[key] for key in keys if key in event))
+        place = (stem.removesuffix("_text"), *(event[key] for key in keys if isinstance(event.get(key), int)))
         text = next((event[key] for key in _TEXT_EVENTS if isinstance(event.get(key), str)), "")
         begun.pieces[place] = begun.pieces.get(place, "") + text if what == "delta" else text
         return True

@@ -135,7 +135,7 @@ def _text(entry: Entry, piece: Piece, out: Out, *, own: bool) -> None:
     """Words of the model: the message as received, or the short form."""
     part = piece.part
     if _is_message(part):
-        piece.item = keys.replay(part.raw.value, out.notes, entry.fact.fact_id)
+        piece.item = _own_message(part.raw.value, out, entry)
     elif not own and not part.text.strip():
         drop(entry, piece, out, "dropped_empty", "a blank text is left out", "OAR-STRUCT-004")
     else:
@@ -150,6 +150,20 @@ def _text(entry: Entry, piece: Piece, out: Out, *, own: bool) -> None:
                 None,
                 rest,
             )
+
+
+def _replayed(raw: Item, out: Out, entry: Entry) -> Item:
+    return keys.replay(raw, out.notes, entry.fact.fact_id)
+
+
+def _own_message(raw: Item, out: Out, entry: Entry) -> Item:
+    """A message of the model's, which has the role of one."""
+    item = _replayed(raw, out, entry)
+    if item.get("role") == "assistant":
+        return item
+    message = "the message of a reply goes back in the role of the assistant"
+    note(entry, out, "trimmed", message, "OAR-STRUCT-002", None, Json.of(item.get("role")).text)
+    return {**item, "role": "assistant"}
 
 
 def _opaque(renderer: Renderer, entry: Entry, piece: Piece, out: Out, *, own: bool) -> None:
@@ -172,7 +186,8 @@ def _opaque(renderer: Renderer, entry: Entry, piece: Piece, out: Out, *, own: bo
     elif part.type == "message" and not isinstance(raw.get("content"), str | list):
         drop(entry, piece, out, "dropped_empty", "a message that says nothing is left out", "OAR-STRUCT-004")
     else:
-        piece.item = keys.replay(raw, out.notes, entry.fact.fact_id)
+        made = _own_message if part.type == "message" else _replayed
+        piece.item = made(raw, out, entry)
         if part.type in wire.ITEMS and not keys.complete(piece.item):
             message = f"a {part.type} item lacks what its type demands"
             drop(entry, piece, out, "dropped_fragment", message, "OAR-STRUCT-008")

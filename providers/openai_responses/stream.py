@@ -11,12 +11,14 @@ import json
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
+from normalizer import cleaning
+from normalizer.errors import UnreadableInput
 from normalizer.facts import ModelReplied, ReplyCut, SteeringApplied, SteeringQueued, SteeringWithdrawn
 from normalizer.frames import Frames
 from normalizer.parts import Text
 from normalizer.providers.openai_responses import items, wire
 from normalizer.providers.openai_responses.lanes import Response
-from normalizer.reading import Leftover, Reading
+from normalizer.reading import Finding, Leftover, Reading
 from normalizer.recording import dump_any
 
 if TYPE_CHECKING:
@@ -61,6 +63,7 @@ class Assembler:
         self._newest: dict[str | None, int] = {}
         self._story: list[Response | tuple[str, str, Any]] = []
         self._steering: dict[str, str] = {}
+        self._findings: list[Finding] = []
         self._leftovers: list[Leftover] = []
 
     def feed(self, event: Any) -> None:
@@ -89,6 +92,14 @@ class Assembler:
 
     def _take(self, event: Event) -> None:
         """Let the table decide what the event means; one that was seen before means nothing."""
+        try:
+            cleaned = cleaning.from_event(event)
+        except UnreadableInput as error:
+            self._leave(f"unreadable event: {error}", "")
+            return
+        event = cleaned.value
+        self._findings.extend(cleaned.findings)
+        self._leftovers.extend(cleaned.leftovers)
         kind = event.get("type")
         if not isinstance(kind, str):
             self._leave("unknown event", event)
@@ -231,8 +242,9 @@ class Assembler:
         return Reading(
             format=wire.API,
             facts=tuple(facts),
-            findings=tuple(
-                f for r, fact in zip(found, replies, strict=True) for f in r.findings(fact.fact_id)
+            findings=(
+                *self._findings,
+                *(f for r, fact in zip(found, replies, strict=True) for f in r.findings(fact.fact_id)),
             ),
             leftovers=(
                 *self._leftovers,

@@ -168,7 +168,7 @@ def bad_steering(request: Request, context: Context) -> Iterator[Violation]:
     """
     if request.get("type") != "response.steer":
         return
-    for key in sorted(request.keys() - _STEER_KEYS):
+    for key in sorted(request.keys() - _STEER_KEYS, key=str):
         yield Violation(f"/{key}", f"steering has no key {key!r}")
     if not request.get("previous_response_id"):
         yield Violation("/previous_response_id", "steering names no response")

@@ -217,9 +217,9 @@ def bad_configuration_update(request: Request, context: Context) -> Iterator[Vio
         if not changes:
             yield Violation(at, "the update changes nothing")
         for key, change in changes.items():
-            for extra in sorted(set(view.mapped(change)) - _SETTINGS[key]):
+            for extra in sorted(set(view.mapped(change)) - _SETTINGS[key], key=str):
                 yield Violation(f"{at}/{key}/{extra}", f"{extra!r} cannot be changed this way")
-        for extra in sorted(item.keys() - wire.ITEMS["configuration_update"].keys):
+        for extra in sorted(item.keys() - wire.ITEMS["configuration_update"].keys, key=str):
             yield Violation(f"{at}/{extra}", f"{extra!r} cannot be changed this way")
 
 
