@@ -95,6 +95,22 @@ def test_an_index_that_is_none_is_no_place(odd: Any) -> None:
     )
 
 
+@pytest.mark.parametrize("odd", [{}, [], 5])
+def test_sound_that_is_no_text_is_left_over(odd: Any) -> None:
+    pieces = [
+        {"id": "audio_1", "transcript": "o", "data": "Rg=="},
+        {"data": odd},
+        {"transcript": "k", "data": "Rg=="},
+    ]
+    chunks = [{"id": "c", "choices": [{"index": 0, "delta": {"audio": piece}}]} for piece in pieces]
+    reading = normalizer.read_stream([*chunks, *chat("x")[1:]], "openai_chat")
+    assert [json.loads(left.text) for left in reading.leftovers if str(odd) in left.text] == [
+        {"audio": {"data": odd}}
+    ]
+    (part,) = reading.facts[0].parts  # type: ignore[union-attr]
+    assert part.raw.value["transcript"] == "ok"
+
+
 @pytest.mark.parametrize("odd", ["narrator", "user", None, []])
 def test_a_message_of_a_reply_goes_back_in_the_role_of_the_assistant(odd: Any) -> None:
     reading = normalizer.read_stream(responses("ok", role=odd), "openai_responses")

@@ -207,12 +207,15 @@ def _reason(key: str) -> Change:
     return change
 
 
+_GROWING: Final = ("transcript", "data")
+
+
 def _sound(choice: Choice, value: Any) -> bool:
     """Transcript and data get longer; the id stays what it was, the expiry comes last."""
-    if not isinstance(value, dict):
+    if not isinstance(value, dict) or not all(isinstance(value.get(key), str | None) for key in _GROWING):
         return False
     for key, item in value.items():
-        if key in ("transcript", "data") and isinstance(item, str):
+        if key in _GROWING and item is not None:
             choice.audio[key] = choice.audio.get(key, "") + item
         elif item is not None and not (key == "id" and choice.audio.get("id")):
             choice.audio[key] = item
