@@ -523,3 +523,12 @@ def test_an_open_server_call_gives_way_to_a_system_message_that_nothing_could_st
     ]
     assert projection.request["messages"][-1]["role"] == "system"
     assert_accepts(projection.request, "anthropic", context={"history": True})
+
+
+@pytest.mark.parametrize("broken", [{}, {"content": []}, {"content": [{"type": "text", "text": 5}]}])
+def test_a_broken_hit_that_another_api_carried_is_left_out(broken: Any) -> None:
+    hit = {"type": "search_result", "source": "s", "title": "t", **broken}
+    given = [{"role": "user", "content": [hit, {"type": "input_text", "text": "?"}]}]
+    repaired = repair({"input": given}, format="openai_responses", to="anthropic")
+    assert repaired.request["messages"] == [{"role": "user", "content": [{"type": "text", "text": "?"}]}]
+    assert json.loads(said(repaired, "dropped_fragment")[0] or "") == hit

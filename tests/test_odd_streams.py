@@ -104,9 +104,7 @@ def test_sound_that_is_no_text_is_left_over(odd: Any) -> None:
     ]
     chunks = [{"id": "c", "choices": [{"index": 0, "delta": {"audio": piece}}]} for piece in pieces]
     reading = normalizer.read_stream([*chunks, *chat("x")[1:]], "openai_chat")
-    assert [json.loads(left.text) for left in reading.leftovers if str(odd) in left.text] == [
-        {"audio": {"data": odd}}
-    ]
+    assert [json.loads(left.text)["audio"] for left in reading.leftovers] == [{"data": odd}]
     (part,) = reading.facts[0].parts  # type: ignore[union-attr]
     assert part.raw.value["transcript"] == "ok"
 

@@ -55,6 +55,7 @@ def user_blocks(renderer: Renderer, entry: Entry, out: Out) -> list[dict[str, An
             and part.type not in FOREIGN
             and part.type not in wire.ASSISTANT_BLOCKS
             and part.type
+            and (part.type not in wire.USER_BLOCKS or usable(part.raw.value))
         ):
             blocks.append(replay(part.raw.value, out, entry))
         else:
