@@ -532,3 +532,30 @@ def test_a_broken_hit_that_another_api_carried_is_left_out(broken: Any) -> None:
     repaired = repair({"input": given}, format="openai_responses", to="anthropic")
     assert repaired.request["messages"] == [{"role": "user", "content": [{"type": "text", "text": "?"}]}]
     assert json.loads(said(repaired, "dropped_fragment")[0] or "") == hit
+
+
+def test_a_system_message_goes_without_the_blocks_that_it_may_not_hold() -> None:
+    """What is reported as left out is left out, also of a message that has keys of its own."""
+    use = {"type": "tool_use", "id": "toolu_1", "name": "f", "input": {}}
+    words = {"type": "text", "text": "Be brief."}
+    late = {
+        "role": "system",
+        "content": [words, use, {"type": "text", "text": " "}],
+        "clear_at": "end_of_turn",
+    }
+    repaired = mended({"model": "claude-opus-5-5", "messages": [USER, late], "tools": [chat_tool({})]})
+    assert repaired.request["messages"][-1] == {
+        "role": "system",
+        "content": [words],
+        "clear_at": "end_of_turn",
+    }
+    told = {"name": "f", "id": "toolu_1", "arguments": "{}"}
+    assert [json.loads(text or "") for text in said(repaired, "dropped_fragment")] == [told]
+    assert said(repaired, "dropped_empty") == [" "]
+
+
+@pytest.mark.parametrize("blank", [" ", [{"type": "text", "text": " "}]])
+def test_blank_instructions_are_told(blank: Any) -> None:
+    repaired = mended({"model": "claude-opus-4-8", "system": blank, "messages": [USER]})
+    assert "system" not in repaired.request
+    assert said(repaired, "dropped_empty") == [" "]

@@ -231,6 +231,30 @@ def test_a_history_that_was_sent_with_a_reply_in_front_keeps_it() -> None:
     assert "prefix_changed" not in kinds(later)
 
 
+def test_reasoning_that_was_read_and_sent_goes_on_as_it_was_sent() -> None:
+    """A reply that names no request was read with its history. Once that was sent it stands as it is."""
+    talk = Talk(BOUND)
+    thought = Json.of({"type": "thinking", "thinking": "Hm.", "signature": "s"})
+    talk.user("Go")
+    talk.reply(Reasoning("Hm.", thought), Text("Gone."))
+    talk.user("And?")
+    first, _ = talk.send()
+    assert first.request["messages"][1]["content"][0] == thought.value
+    second = talk.project()
+    assert second.request == first.request
+    assert not second.adjustments
+    going_on = project(fold(talk.facts), "anthropic", model=BOUND, open_calls="say_running", previous=first)
+    assert (going_on.request, going_on.adjustments) == (second.request, second.adjustments)
+    # a reply that came since then and names no request: nobody knows what it was signed over
+    talk.reply(Reasoning("Hm.", thought), Text("Back."))
+    talk.user("And now?")
+    third, _ = talk.send()
+    assert [block["type"] for block in third.request["messages"][3]["content"]] == ["text"]
+    assert [note.kind for note in third.adjustments] == ["dropped_reasoning"]
+    fourth = talk.project()
+    assert (fourth.request, fourth.adjustments) == (third.request, third.adjustments)
+
+
 def test_only_what_is_new_is_recorded() -> None:
     talk = asked()
     talk.add(f.ContactLost, call_id="toolu_1")

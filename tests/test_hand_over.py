@@ -20,7 +20,7 @@ from pydantic import TypeAdapter
 
 import normalizer
 from normalizer import canonical, registry
-from normalizer.facts import CallCompleted, ModelReplied, UserSaid
+from normalizer.facts import CallCompleted, ContactLost, ModelReplied, StartPermitted, UserSaid
 from normalizer.notices import read_back
 from normalizer.parts import Json, Text, ToolCall
 from normalizer.repairing import received_types
@@ -59,6 +59,14 @@ LEFT_OUT: Final = frozenset(
     }
 )  # fmt: skip
 """Adjustments after which a part is not there any more, or only as words."""
+
+PREFILL: Final = frozenset({"ANT-MSG-006", "ANT-THK-006"})
+"""The rules of Anthropic for a reply at the end that the model is to go on with."""
+
+CHANGING: Final = frozenset(
+    {"summarised", "rewound", "instructions_set", "tools_declared", "model_replied", "reply_cut"}
+)
+"""Facts after which the bytes that were sent may change, and the report says so."""
 
 LAWS: dict[str, tuple[Callable[..., None], tuple[Any, ...], int]] = {}
 
@@ -167,6 +175,8 @@ def test_what_was_handed_over_is_repaired_to_itself(told: list[Fact], target: st
         assert projection.request["messages"][0]["role"] == "assistant"
         assert "[late, call" not in json.dumps(projection.request)
         return
+    if not projection.ready and any(note.because in PREFILL for note in again.adjustments):
+        return  # read alone, a finished reply at the end looks like the beginning of one
     assert json.dumps(again.request) == json.dumps(projection.request)
 
 
@@ -185,6 +195,36 @@ def test_a_reply_that_was_sent_first_is_read_back_with_its_late_news(more: tuple
     assert later.late_news
     again = normalizer.repair(copy.deepcopy(later.request), format="anthropic")
     assert again.request == later.request
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_a_call_that_was_told_as_running_is_read_back_with_its_late_news(target: str) -> None:
+    """Read back it is not known how it ended; what was sent before the news stays as it was sent."""
+    started = [
+        UserSaid(fact_id="u", seq=1, parts=(Text("Run it."),)),
+        ModelReplied(fact_id="r", seq=2, parts=(ToolCall("call_1", "run", Json("{}")),), stop_reason=None),
+        StartPermitted(fact_id="p", seq=3, call_id="call_1"),
+    ]
+    first = projected(started, target, open_calls="say_running")
+    assert first is not None
+    told = [
+        *started,
+        request_sent(first, fact_id="s", seq=4),
+        ContactLost(fact_id="l", seq=5, call_id="call_1"),
+    ]
+    later = projected(told, target)
+    assert later is not None
+    shown = json.dumps(later.request)
+    assert "[tool outcome: running]" in shown
+    assert "[tool outcome: unknown] [late, call call_1]" in shown
+    again = normalizer.repair(copy.deepcopy(later.request), format=target)
+    assert again.request == later.request
+    assert again.transcript.calls["call_1"].outcome.kind == "unknown"
+    # without the news nothing is frozen, and nobody says that it runs
+    alone = normalizer.repair(copy.deepcopy(first.request), format=target)
+    assert "[tool outcome: unknown]" in json.dumps(alone.request)
+    assert "running" not in json.dumps(alone.request)
+    assert normalizer.repair(copy.deepcopy(alone.request), format=target).request == alone.request
 
 
 @law(ANY_FACTS, st.sampled_from(TARGETS), examples=110)
@@ -427,18 +467,11 @@ def test_what_was_sent_is_a_prefix_of_what_is_sent_later(told: list[Fact], targe
         if sent is not None and not any(a.kind == "prefix_changed" for a in now.adjustments):
             assert canonical.encode(now.request).startswith(canonical.encode(sent.request))
         elif sent is not None:
-            assert any(
-                one.kind
-                in (
-                    "summarised",
-                    "rewound",
-                    "instructions_set",
-                    "tools_declared",
-                    "model_replied",
-                    "reply_cut",
-                )
-                for one in since
-            ), "nothing happened that may change what was sent"
+            # behind a system message that got no answer the API takes no more words
+            silenced = target == "anthropic" and sent.request["messages"][-1]["role"] == "system"
+            assert silenced or any(one.kind in CHANGING for one in since), (
+                "nothing happened that may change what was sent"
+            )
         if chance.random() < 0.6:
             seq = fact.seq + 1
             facts.append(request_sent(now, fact_id=f"sent/{seq}", seq=seq))

@@ -519,6 +519,8 @@ class Renderer:
             raw = getattr(entry.fact, "raw", None)
             if raw is not None and raw.value.get("role") == "system" and raw.value.get("content") is not None:
                 message = {k: v for k, v in raw.value.items() if k in keys.SYSTEM_KEYS}
+                if isinstance(message["content"], list):
+                    message["content"] = blocks
             elif getattr(entry.fact, "string", False) and len(blocks) == 1:
                 message = {"role": "system", "content": blocks[0]["text"]}
             else:

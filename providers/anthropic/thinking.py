@@ -87,27 +87,32 @@ def _barrier(
         )
     if renderer.options.account == "other" and row.account_bound:
         return "foreign_signature", "reasoning is bound to the account that it was written in", "ANT-THK-003"
-    if fact.seq <= renderer.chain.barred or renderer.chain.chosen(CHOICE, fact.fact_id):
-        return (
-            "dropped_reasoning",
-            "a request left it out, or was refused with it; it stays out",
-            "ANT-THK-004",
-        )
     if row.prefix_bound and not _prefix_holds(renderer, step, flow, before, fact):
         return (
             "dropped_reasoning",
             "what stands before it is not what its signature was made over",
             "ANT-THK-004",
         )
+    if fact.seq <= renderer.chain.barred or renderer.chain.chosen(CHOICE, fact.fact_id):
+        return (
+            "dropped_reasoning",
+            "a request left it out, or was refused with it; it stays out",
+            "ANT-THK-004",
+        )
     return None
 
 
 def _prefix_holds(renderer: Renderer, step: Step, flow: Flow, before: Rendering[Any], fact: Any) -> bool:
-    """Whether everything before the reply is on record and unchanged."""
-    sent = renderer.chain.sent.get(fact.answers or "")
-    head = renderer.head
+    """Whether everything before the reply is on record and unchanged.
+
+    A reply that names no request of this chain was read: it is taken as it stands, and goes on so once it was sent.
+    """
+    chain, head = renderer.chain, renderer.head
+    sent = chain.sent.get(fact.answers or "")
     if sent is None:
-        return flow.intact and head.recorded and not head.adjustments and not renderer.chain.sent
+        went = chain.base is not None and fact.seq <= chain.base.through
+        fresh = not chain.sent or (went and not chain.chosen(CHOICE, fact.fact_id))
+        return flow.intact and head.recorded and not head.adjustments and fresh
     digest = sent.digest
     return bool(
         digest.instructions == head.instructions_digest

@@ -109,7 +109,8 @@ def _instructions(top: Top, entries: list[Entry], said: int | None, row: Model) 
         late = said is not None and entry.fact.seq > said
         if late and row.system_messages == "yes":
             blocks = _system_blocks(top, entry, message=True)
-            if blocks or (entry.fact.raw is not None and entry.fact.raw.value.get("content") is not None):
+            said_nothing = not entry.parts and entry.fact.raw is not None
+            if blocks or (said_nothing and entry.fact.raw.value.get("content") is not None):
                 top.later[entry.fact.fact_id] = blocks
         elif entry.fact.additional:
             above.append(entry)
@@ -124,6 +125,8 @@ def _instructions(top: Top, entries: list[Entry], said: int | None, row: Model) 
     if len(above) == 1 and above[0].fact.string:
         text = above[0].parts[0].text  # type: ignore[union-attr]
         top.system = text if text.strip() or not text else None
+        if top.system is None:
+            _note_blank(top, above[0], text)
         return
     blocks = [block for entry in above for block in _system_blocks(top, entry, message=False)]
     top.system = blocks or None
@@ -137,6 +140,8 @@ def _system_blocks(top: Top, entry: Entry, *, message: bool) -> list[dict[str, A
         if part.kind == "text":
             if part.text.strip():
                 blocks.append(_text_block(top, entry, part))
+            else:
+                _note_blank(top, entry, part.text)
         elif message and part.kind == "opaque" and part.type in wire.TOOL_CHANGES:
             blocks.append(_known(top, entry, part.raw.value))
             top.betas = (*top.betas, part.type)
@@ -163,6 +168,14 @@ def _text_block(top: Top, entry: Entry, part: Text) -> dict[str, Any]:
     )
     _note_rest(top, entry, part.raw, made, what="text")
     return value if made == value else made
+
+
+def _note_blank(top: Top, entry: Entry, text: str) -> None:
+    """Report a blank text, which instructions may not hold."""
+    top.adjustments.append(
+        Adjustment("dropped_empty", "a blank text in instructions is left out", "ANT-BLK-002",
+                   facts=(entry.fact.fact_id,), content=text)
+    )  # fmt: skip
 
 
 def _note_rest(top: Top, entry: Entry, raw: Json | None, *said: Any, what: str) -> None:
