@@ -44,6 +44,8 @@ def _row(name: str, about: str, anthropic: Cell, chat: Cell, responses: Cell) ->
 
 
 _NAMED: Final = Cell("told as text", "media_moved")
+_NO_PLACE: Final = Cell("left out", "trimmed")
+_NOT_SHOWN: Final = Cell("left out", "media_moved")
 _UNREAD: Final = Cell("left out", "dropped_reasoning")
 _NOT_OURS: Final = Cell("left out", "dropped_server_tool")
 _UNKNOWN: Final = Cell("left out", "dropped_fragment")
@@ -51,6 +53,7 @@ _UNKNOWN: Final = Cell("left out", "dropped_fragment")
 CAPABILITIES: Final[tuple[Row, ...]] = (
     _row("user_text", "words of the user", _SAID, _SAID, _SAID),
     _row("reply_text", "words of the model", _SAID, _SAID, _SAID),
+    _row("citations", "citations of Claude's beside its words", _SAME, _NO_PLACE, _NO_PLACE),
     _row("steering", "a message that was applied during a turn", _SAID, _SAID, _SAID),
     _row("summary", "a summary of what came before", _SAID, _SAID, _SAID),
     _row("instructions", "the application's instructions", _SAID, _SAID, _SAID),
@@ -59,10 +62,10 @@ CAPABILITIES: Final[tuple[Row, ...]] = (
     ),
     _row("image", "a picture by value, PNG", _SAID, _SAID, _SAID),
     _row("image_url", "a picture by address", _SAID, _SAID, _SAID),
-    _row("odd_image", "a picture by value of another type, TIFF", _NAMED, _SAID, _NAMED),
+    _row("odd_image", "a picture by value of another type, TIFF", _NOT_SHOWN, _SAID, _NAMED),
     _row("pdf", "a PDF by value", _SAID, _SAID, _SAID),
     _row("pdf_url", "a PDF by address", _SAID, _NAMED, _SAID),
-    _row("audio", "a sound, WAV", _NAMED, _SAID, _NAMED),
+    _row("audio", "a sound, WAV", _NOT_SHOWN, _SAID, _NAMED),
     _row("anthropic_file", "a file that Anthropic holds", _SAME, _NAMED, _NAMED),
     _row("anthropic_reasoning", "Claude's reasoning, signed", _SAME, _UNREAD, _UNREAD),
     _row(

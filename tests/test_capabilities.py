@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -89,12 +90,16 @@ SHELL: Final = block(
 SQL: Final = block("custom_tool_call", id="ctc_1", call_id="call_1", name="sql", input="select 1")
 SEARCH: Final = block("web_search_20250305", name="web_search")
 SEALED: Final = block("reasoning", id="rs_1", summary=[], encrypted_content="gAAA")
+CITED: Final = block(
+    "text", text="Hm.", citations=[block("search_result_location", source="u", cited_text="so")]
+)
 HELD: Final = block("document", source=block("file", file_id="file_1"))
 SIGNED: Final = block("thinking", thinking="Hm.", signature="c2VhbA==")
 
 SAMPLES: Final[dict[str, list[Fact]]] = {
     "user_text": user(),
     "reply_text": reply("anthropic", Text("Hm.")),
+    "citations": reply("anthropic", Text("Hm.", Json.of(CITED))),
     "steering": steering(),
     "summary": [*user(), f.Summarised(fact_id="z", seq=4, parts=(Text("All went well."),), through=2)],
     "instructions": [f.InstructionsSet(fact_id="i", seq=1, parts=(Text("Be brief."),)), *user()],
@@ -149,6 +154,41 @@ def test_the_projection_does_what_the_table_says(row: Row, target: str) -> None:
     found = {a.kind for a in projection.adjustments} - BESIDE
     cell: Cell = row.cells[target]
     assert found == ({cell.adjustment} if cell.adjustment else set())
+
+
+# What shows that a row's part is in a request.
+MARKS: Final[dict[str, str]] = {
+    "user_text": "look", "reply_text": "Hm.", "citations": '"cited_text"', "steering": "left",
+    "summary": "All went well.",
+    "instructions": "Be brief.", "later_instructions": "Be brief.", "image": PNG,
+    "image_url": "https://example.test/a.png", "odd_image": "SUkqAA==", "pdf": "JVBERi0=",
+    "pdf_url": "https://example.test/a.pdf", "audio": "UklGRg==", "anthropic_file": "file_1",
+    "anthropic_reasoning": "c2VhbA==", "openai_reasoning": "gAAA", "call": '"run"', "result": '"ok"',
+    "no_result": '"result"', "bad_arguments": "oops", "custom_call": "select 1", "open_shell_call": '"stdout"',
+    "long_id": '"run"', "odd_name": '"files_read_', "result_image": PNG, "result_pdf": "JVBERi0=",
+    "anthropic_search": "srvtoolu_1", "openai_search": "ws_1", "anthropic_server_tool": "web_search_20250305",
+    "anthropic_unknown": "novelty",
+}  # fmt: skip
+RAW: Final[dict[str, dict[str, Any]]] = {
+    "citations": CITED,
+    "anthropic_file": HELD, "anthropic_reasoning": SIGNED, "openai_reasoning": SEALED, "custom_call": SQL,
+    "anthropic_server_tool": SEARCH, "anthropic_unknown": block("novelty", x=1),
+    "anthropic_search": block("server_tool_use", id="srvtoolu_1", name="web_search", input={"query": "w"}),
+    "openai_search": block("web_search_call", id="ws_1", status="completed", action=block("search", query="w")),
+}  # fmt: skip
+OURS: Final = ("[left out here: ", "[tool outcome: ")
+
+
+@pytest.mark.parametrize("row", CAPABILITIES, ids=lambda row: row.name)
+@pytest.mark.parametrize("target", registry.targets())
+def test_the_request_has_what_the_table_says(row: Row, target: str) -> None:
+    projection = normalizer.project(normalizer.fold(SAMPLES[row.name]), target, open_calls="unknown")
+    request = json.dumps(projection.request, ensure_ascii=False)
+    fate = row.cells[target].fate
+    assert (MARKS[row.name] in request) == (fate in ("verbatim", "converted", "moved"))
+    assert any(words in request for words in OURS) == (fate == "told as text")
+    if fate == "verbatim":
+        assert json.dumps(RAW[row.name], ensure_ascii=False) in request
 
 
 def test_the_page_is_current() -> None:
