@@ -22,6 +22,7 @@ from normalizer.transcript import words
 
 if TYPE_CHECKING:
     from normalizer.facts import CallFact, OutcomeAttested, OutcomeKind
+    from normalizer.parts import ResultPart
     from normalizer.projection import Notices
     from normalizer.transcript import Call
 
@@ -183,6 +184,15 @@ def late_news(call: Call, kind: str, subject: str, replaced: Notices | None = No
     content = words(result.content) if result is not None and result.content is not None else ""  # type: ignore[union-attr]
     text = content if content.strip() else body(call, kind, replaced)
     return sealed(f"{MARK}{kind}] [late, call {subject}]\n{text}", subject)
+
+
+def beyond_words(call: Call | None, result: str | None) -> tuple[ResultPart, ...]:
+    """What the result that news tells holds beside words: it is sent behind the news, or reported. `result` is its
+    `fact_id`.
+    """
+    fact = next((f for f in call.facts if f.fact_id == result), None) if call is not None and result else None
+    content = getattr(fact, "content", None)
+    return tuple(part for part in content if part.kind != "text") if isinstance(content, tuple) else ()
 
 
 def told_as_text(call: Call, kind: str, subject: str, replaced: Notices | None = None) -> str:

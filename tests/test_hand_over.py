@@ -22,9 +22,10 @@ import normalizer
 from normalizer import canonical, registry
 from normalizer.facts import CallCompleted, ContactLost, ModelReplied, StartPermitted, UserSaid
 from normalizer.notices import read_back
-from normalizer.parts import Json, Text, ToolCall
+from normalizer.parts import Json, Media, Opaque, Text, ToolCall
 from normalizer.repairing import received_types
 from normalizer.sent import request_sent
+from normalizer.strategies import PNG
 from normalizer.testing import (
     anthropic_requests,
     assert_accepts,
@@ -225,6 +226,38 @@ def test_a_call_that_was_told_as_running_is_read_back_with_its_late_news(target:
     assert "[tool outcome: unknown]" in json.dumps(alone.request)
     assert "running" not in json.dumps(alone.request)
     assert normalizer.repair(copy.deepcopy(alone.request), format=target).request == alone.request
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("refused", [True, False])
+def test_a_picture_in_late_news_goes_with_it(target: str, refused: bool) -> None:
+    """News tells a result in words; what else it holds stands behind them, or in the report."""
+    asked = UserSaid(fact_id="u", seq=1, parts=(Text("Go."),))
+    reply = ModelReplied(fact_id="r", seq=2, parts=(ToolCall("call_1", "run", Json("{}")),), api="anthropic",
+                         stop_reason="refusal" if refused else "tool_use")  # fmt: skip
+    held = (Text("Seen."), Media("image", "image/png", PNG), Media("audio", "audio/x-odd", "UklGRg==", name="a"),
+            Opaque("novelty", Json('{"deep":"kept"}')))  # fmt: skip
+    done = CallCompleted(fact_id="c", seq=4, call_id="call_1", content=held)
+    facts: list[Fact] = [asked, reply]
+    if not refused:
+        first = projected(facts, target)
+        assert first is not None
+        facts.append(request_sent(first, fact_id="s", seq=3))
+    facts.append(done)
+    later = projected(facts, target)
+    assert later is not None
+    assert_accepts(later.request, target, context={"history": True})
+    shown = json.dumps(later.request)
+    assert PNG in shown
+    assert "kept" in shown
+    assert shown.count("[from the result of call call_1]") == 1
+    assert "UklGRg==" in "".join(note.content or "" for note in later.adjustments)
+    again = normalizer.repair(copy.deepcopy(later.request), format=target)
+    assert again.request == later.request
+    facts += [request_sent(later, fact_id="t", seq=5), UserSaid(fact_id="v", seq=6, parts=(Text("And?"),))]
+    last = projected(facts, target)
+    assert last is not None
+    assert canonical.encode(last.request).startswith(canonical.encode(later.request))
 
 
 @law(ANY_FACTS, st.sampled_from(TARGETS), examples=110)

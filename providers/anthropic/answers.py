@@ -9,12 +9,12 @@ from normalizer.parts import Json
 from normalizer.projection import Adjustment
 from normalizer.providers.anthropic import keys, pictures, wire, words
 from normalizer.redaction import named
-from normalizer.remainders import received, remainder
+from normalizer.remainders import received, remainder, whole
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from normalizer.facts import CallFact
+    from normalizer.facts import CallFact, News
     from normalizer.providers.anthropic.render import Out, Renderer
     from normalizer.stepping import Rendered, Step
     from normalizer.transcript import Call, Entry
@@ -405,6 +405,23 @@ def _allowed(renderer: Renderer) -> frozenset[str]:
         (wire.word(t, "type") or "").startswith(wire.BROWSER_TOOLSET) for t in renderer.head.tools_at(None)
     )
     return wire.RESULT_BLOCKS if browser else wire.RESULT_BLOCKS - {"browser_state"}
+
+
+def behind_news(renderer: Renderer, item: News, rendered: Rendered[Any]) -> list[dict[str, Any]]:
+    """What the result in news holds beside words, under a label that names its call; what has no form is reported."""
+    kept: list[dict[str, Any]] = []
+    for part in notices.beyond_words(renderer.calls.get(item.call_id), item.result):
+        made = words.block_of(part) if part.kind == "media" else {"type": "text", "text": part.raw.text}  # type: ignore[union-attr]
+        block = pictures.honest(made, rendered.adjustments, item.result or "")
+        if block is not None and (part.kind != "media" or words.usable(block)):
+            kept.append({key: block[key] for key in block if key in keys.BLOCK_KEYS[block["type"]]})
+            continue
+        rendered.adjustments.append(
+            Adjustment("media_moved", "a medium in news that the API cannot take is left out", "ANT-BLK-006",
+                       item.call_id, (item.result or "",), whole(part))
+        )  # fmt: skip
+    label = {"type": "text", "text": f"[from the result of call {renderer.ids[item.call_id]}]"}
+    return [label, *kept] if kept else []
 
 
 def _note(

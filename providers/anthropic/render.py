@@ -451,7 +451,8 @@ class Renderer:
         return found
 
     def _news(self, step: Step, item: News, side: answers.Side, rendered: Rendered[Flow]) -> None:
-        side.add([{"type": "text", "text": item.text}], None)
+        behind = answers.behind_news(self, item, rendered)
+        side.add([{"type": "text", "text": item.text}, *behind], None)
         if item not in self.chain.news:
             rendered.news.append(replace(item, after=step.after))
             aside = item.call_id not in self.chain.told and item.call_id not in self.chain.states

@@ -16,8 +16,10 @@ from normalizer.redaction import named
 from normalizer.remainders import remainder, whole
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from normalizer.facts import CallFact
-    from normalizer.parts import Media
+    from normalizer.parts import Media, ResultPart
     from normalizer.projection import AdjustmentKind
     from normalizer.providers.openai_chat.render import Out, Renderer
     from normalizer.providers.openai_chat.replies import Spoken
@@ -218,11 +220,14 @@ def _listed(renderer: Renderer, entry: Entry, call: Call, fact: Any, out: Out, *
 
 
 def moved_media(
-    renderer: Renderer, wire_id: str, parts: list[Media], out: Out, fact_id: str
+    renderer: Renderer, wire_id: str, parts: Sequence[ResultPart], out: Out, fact_id: str
 ) -> list[dict[str, Any]]:
-    """The media of one call's result as parts of a user message, under their label."""
+    """The media of one call's result as parts of a user message, under their label; what is no medium as its JSON."""
     found: list[dict[str, Any]] = [{"type": "text", "text": f"[from the result of call {wire_id}]"}]
     for part in parts:
+        if part.kind != "media":
+            found.append({"type": "text", "text": whole(part)})
+            continue
         made, rule = media.blocks(part, renderer.profile, renderer.model)
         if rule is not None:
             out.notes.append(

@@ -190,16 +190,9 @@ class Renderer:
     def _news(self, step: Step, item: News, side: user_side.Side, rendered: Rendered[Flow]) -> None:
         """Late news, and the media of the result that it tells."""
         side.note(item.text)
-        call = self.calls.get(item.call_id)
-        fact = (
-            next((f for f in call.facts if f.fact_id == item.result), None) if call and item.result else None
-        )
-        content = getattr(fact, "content", None)
-        if fact is not None and isinstance(content, tuple):
-            parts = [part for part in content if part.kind == "media"]
-            if parts:
-                blocks = answers.moved_media(self, self.ids[item.call_id], parts, side.out, fact.fact_id)
-                side.note(self.content(step.reply or self.entries[0], blocks, side.out, single=False))
+        if parts := notices.beyond_words(self.calls.get(item.call_id), item.result):
+            blocks = answers.moved_media(self, self.ids[item.call_id], parts, side.out, item.result or "")
+            side.note(self.content(step.reply or self.entries[0], blocks, side.out, single=False))
         if item in self.chain.news:
             return
         rendered.news.append(replace(item, after=step.after))

@@ -264,6 +264,7 @@ class _Side:
     def told(self, call: Call, found: Answer) -> None:
         """A call that is told in words, for good once it was sent so."""
         self.items.append({"role": "user", "content": found.text})
+        self._behind_news(call.key, found.fact.fact_id if found.fact is not None else None)
         self.rendered.told.append((call.key, found.kind, found.text, call.part.name))
         self.rendered.choices.append((replies.TOLD, call.key, None))
 
@@ -275,6 +276,7 @@ class _Side:
             self.items.append(self._late_output(item, record.wire_id or renderer.ids[item.call_id]))
         else:
             self.items.append({"role": "user", "content": item.text})
+            self._behind_news(item.call_id, item.result)
         if item not in renderer.chain.news:
             self.rendered.news.append(replace(item, after=self.step.after))
             self.rendered.adjustments.append(
@@ -284,6 +286,23 @@ class _Side:
                     item.outcome, item.call_id, (item.result,) if item.result else (), item.text or None,
                 )
             )  # fmt: skip
+
+    def _behind_news(self, key: str, result: str | None) -> None:
+        """What the result in news holds beside words, under a label that names its call."""
+        renderer = self.renderer
+        if not (parts := notices.beyond_words(renderer.calls.get(key), result)):
+            return
+        made = [{"type": "input_text", "text": f"[from the result of call {renderer.ids[key]}]"}]
+        for part in parts:
+            piece, because = media.piece(part)
+            if piece is None and part.kind == "media":
+                piece = media.left_out(part)
+                self.rendered.adjustments.append(
+                    Adjustment("media_moved", f"a {part.media} in news has no form here", because, key,
+                               (result or "",), whole(part))
+                )  # fmt: skip
+            made.append(piece or {"type": "input_text", "text": whole(part) or ""})
+        self.items.append({"role": "user", "content": made})
 
     def _late_output(self, item: News, wire_id: str) -> Item:
         """The one output of a call that was left open: its result, or a notice."""
