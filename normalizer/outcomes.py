@@ -139,7 +139,7 @@ def decide(facts: Sequence[Any], turn: Turn | None, *, valid_arguments: bool = T
     marks = {found for fact in facts if (found := mark(fact))}
     if turn is not None:
         marks |= turn.marks
-    if not valid_arguments:
+    if not valid_arguments and not any(map(_told_unknown, facts)):
         marks.add("bad_arguments")
     word = _newest_word(facts, marks)
     if word is None:
@@ -149,6 +149,11 @@ def decide(facts: Sequence[Any], turn: Turn | None, *, valid_arguments: bool = T
     seen = frozenset(marks)
     row = next(row for row in OUTCOMES if row.fits(seen))
     return _with_details(row, facts)
+
+
+def _told_unknown(fact: Any) -> bool:
+    """Whether a notice told the call as unknown, which it does in spite of broken arguments for a sign of a start."""
+    return fact.kind == "outcome_attested" and fact.notice is not None and fact.outcome == "unknown"
 
 
 def _superseded(facts: Sequence[Any]) -> Sequence[Any]:

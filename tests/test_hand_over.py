@@ -152,6 +152,9 @@ def completed(item: dict[str, Any]) -> dict[str, Any]:
     if item.get("type") == "message" and item["role"] == "assistant" and isinstance(item["content"], list):
         content = [{"annotations": [], **part} for part in item["content"]]
         return {"id": "msg_0", "status": "completed", **item, "content": content}
+    if item.get("type") == "message" and isinstance(item["content"], str):
+        # both forms of a message fit; of the two the types would take the one whose content is a list
+        return {key: value for key, value in item.items() if key not in ("id", "status")}
     return item
 
 
@@ -226,6 +229,22 @@ def test_a_call_that_was_told_as_running_is_read_back_with_its_late_news(target:
     assert "[tool outcome: unknown]" in json.dumps(alone.request)
     assert "running" not in json.dumps(alone.request)
     assert normalizer.repair(copy.deepcopy(alone.request), format=target).request == alone.request
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_a_started_call_with_broken_arguments_is_read_back_as_unknown(target: str) -> None:
+    """Arguments that do not parse show that nothing ran only as long as nobody saw a start."""
+    asked = UserSaid(fact_id="u", seq=1, parts=(Text("Go."),))
+    reply = ModelReplied(
+        fact_id="r", seq=2, parts=(ToolCall("call_1", "run", Json('{"n":NaN}')),), stop_reason=None
+    )
+    lost_call = ContactLost(fact_id="l", seq=3, call_id="call_1")
+    for facts, outcome in (([asked, reply], "never_run"), ([asked, reply, lost_call], "unknown")):
+        projection = projected(facts, target)
+        assert projection is not None
+        again = normalizer.repair(copy.deepcopy(projection.request), format=target)
+        assert again.transcript.calls["call_1"].outcome.kind == outcome
+        assert again.request == projection.request
 
 
 @pytest.mark.parametrize("target", TARGETS)

@@ -145,6 +145,22 @@ def test_arguments_that_do_not_parse_mean_that_it_never_ran(turn: Turn | None) -
     assert decide((), turn, valid_arguments=False) == Outcome("never_run", "bad_arguments")
 
 
+@pytest.mark.parametrize(
+    ("notice", "outcome", "kind"),
+    [
+        ("Lost.", "unknown", "unknown"),
+        (None, "unknown", "never_run"),
+        ("Not started.", "never_run", "never_run"),
+    ],
+)
+def test_a_notice_that_says_unknown_holds_in_spite_of_arguments_that_do_not_parse(
+    notice: str | None, outcome: Any, kind: str
+) -> None:
+    """It says so only where there was a sign of a start; another program's word is no such sign."""
+    stated = f.OutcomeAttested(fact_id="a", seq=1, call_id="call_1", outcome=outcome, notice=notice)
+    assert decide((stated,), OVER, valid_arguments=False).kind == kind
+
+
 def test_evidence_of_a_start_beats_arguments_that_do_not_parse() -> None:
     assert decide(told("start_permitted"), OVER, valid_arguments=False).kind == "unknown"
     assert decide(told("call_completed"), OVER, valid_arguments=False).kind == "completed"
