@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 from normalizer import notices
 from normalizer.parts import Json
 from normalizer.projection import Adjustment
-from normalizer.providers.anthropic import keys, pictures, wire, words
+from normalizer.providers.anthropic import keys, pictures, soundness, wire, words
 from normalizer.redaction import named
 from normalizer.remainders import received, remainder, whole
 
@@ -299,38 +299,6 @@ _BROWSER: Final = "browser"
 
 _MOVABLE: Final = frozenset({"image", "document", "search_result", "text"})
 """What may stand behind the results, as a block of the user's."""
-_UNSOUND: Final = {
-    "image": "ANT-BLK-006",
-    "tool_reference": "ANT-RES-008",
-    "browser_state": "ANT-RES-010",
-    "document": "ANT-BLK-007",
-    "search_result": "ANT-BLK-010",
-}
-
-
-def _sound(renderer: Renderer, block: dict[str, Any], before: list[dict[str, Any]]) -> bool:
-    """Whether a block says something that the API can take; what an executor observed is never corrected."""
-    kind = block.get("type")
-    if kind == "tool_reference":
-        return wire.word(block, "tool_name") in renderer.head.offered
-    if kind == "browser_state":
-        return _consistent(block) and not any(b.get("type") == kind for b in before)
-    if kind == "text":
-        return isinstance(block.get("text"), str)
-    return kind not in ("image", "document", "search_result") or words.usable(block)
-
-
-def _consistent(state: dict[str, Any]) -> bool:
-    """https://platform.claude.com/docs/en/agents-and-tools/tool-use/browser-use-tool"""
-    tabs, changes = state.get("tabs"), state.get("state_changes")
-    if changes == [] or (tabs is not None and not isinstance(tabs, list)):
-        return False
-    if not tabs:
-        return True
-    if not all(isinstance(tab, dict) for tab in tabs):
-        return False
-    names = [tab.get("tab_id") for tab in tabs]
-    return len(set(map(str, names))) == len(names) and sum(tab.get("active") is True for tab in tabs) == 1
 
 
 def _fitting(
@@ -373,16 +341,16 @@ def _fitting(
                 kept.append(shown)
             else:
                 side.later.append(shown)
-        elif kind != "text" and not _sound(renderer, inner, kept):
-            _note(rendered, "media_moved", f"a {kind} block that the API cannot take is left out", _UNSOUND[str(kind)],
-                  call, fact, inner)  # fmt: skip
-        elif kind in allowed and _sound(renderer, inner, kept):
+        elif kind != "text" and not soundness.sound(renderer, inner, kept):
+            message = f"a {kind} block that the API cannot take is left out"
+            _note(rendered, "media_moved", message, soundness.UNSOUND[str(kind)], call, fact, inner)
+        elif kind in allowed and soundness.sound(renderer, inner, kept):
             trimmed = {k: v for k, v in inner.items() if k in keys.BLOCK_KEYS.get(str(kind), inner)}
             if trimmed != inner:
                 _note(rendered, "trimmed", "a block in a result has keys that the API does not know", "ANT-MSG-004",
                       call, fact, inner)  # fmt: skip
             kept.append(inner if trimmed == inner else trimmed)
-        elif kind in _MOVABLE and not programmatic and _sound(renderer, inner, kept):
+        elif kind in _MOVABLE and not programmatic and soundness.sound(renderer, inner, kept):
             side.later.append(inner)
             _note(rendered, "media_moved", f"a {kind} block may not stand in this result: it is sent behind it",
                   because, call, fact, None)  # fmt: skip
