@@ -255,6 +255,20 @@ def test_reasoning_that_was_read_and_sent_goes_on_as_it_was_sent() -> None:
     assert (fourth.request, fourth.adjustments) == (third.request, third.adjustments)
 
 
+def test_the_first_reply_names_the_model_and_with_it_the_chain() -> None:
+    """Before a reply nobody has named a model; the chain that goes on is that of the model which then replied."""
+    talk = Talk()
+    talk.user("Go")
+    _, sent = talk.send()
+    before = project(fold(talk.facts), "anthropic")
+    talk.reply(Text("Gone."), sent=sent)
+    going_on = project(fold(talk.facts), "anthropic", previous=before)
+    scratch = project(fold(talk.facts), "anthropic")
+    assert going_on.request == scratch.request
+    assert going_on.sending() == scratch.sending()
+    assert scratch.sending().base == sent.fact_id
+
+
 def test_only_what_is_new_is_recorded() -> None:
     talk = asked()
     talk.add(f.ContactLost, call_id="toolu_1")

@@ -29,7 +29,7 @@ class _Kept:
 
     lineage: object
     options: Options
-    model: str
+    model: str | None
     chain: Chain
     ids: WireIds
     top: top.Top
@@ -54,7 +54,7 @@ def project(transcript: Transcript, options: Options, previous: Projection | Non
     model = named or wire.COMMONEST
     kept = previous._kept if previous is not None else None  # noqa: SLF001
     lineage = transcript.lineage
-    if not isinstance(kept, _Kept) or (kept.lineage, kept.options, kept.model) != (lineage, options, model):
+    if not isinstance(kept, _Kept) or (kept.lineage, kept.options, kept.model) != (lineage, options, named):
         kept = None
     chain = chain_of(
         transcript, wire.API, named, None, options.account, kept.chain if kept is not None else None
@@ -103,7 +103,7 @@ def project(transcript: Transcript, options: Options, previous: Projection | Non
         ready=final.asks,
         _ids=ids,
         _sending=lambda: sending(wire.API, transcript, options, named, chain, head, ids, rendering),
-        _kept=_Kept(lineage, options, model, chain, ids, head, rendering, news, opened),
+        _kept=_Kept(lineage, options, named, chain, ids, head, rendering, news, opened),
     )
 
 
