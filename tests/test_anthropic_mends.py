@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from normalizer import Repair, fold, project, repair
+from normalizer import Repair, fold, project, read, repair
 from normalizer.errors import CannotProject, UnknownFormat, UnreadableInput
 from normalizer.facts import CallCompleted, InstructionsSet, ModelReplied, ToolsDeclared
 from normalizer.parts import Json, ServerToolCall, Tool, ToolCall
@@ -559,3 +560,36 @@ def test_blank_instructions_are_told(blank: Any) -> None:
     repaired = mended({"model": "claude-opus-4-8", "system": blank, "messages": [USER]})
     assert "system" not in repaired.request
     assert said(repaired, "dropped_empty") == [" "]
+
+
+@pytest.mark.parametrize(("client", "kept"), [(True, False), (False, True)])
+def test_an_open_server_call_waits_past_another_pause_but_not_past_a_reply_to_results(
+    client: bool, kept: bool
+) -> None:
+    search = {"type": "web_search_20250305", "name": "web_search"}
+    open_call = {"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {"query": "w"}}
+    content = [CALL, open_call] if client else [open_call]
+    told = [
+        *read({"messages": [USER], "tools": [search]}, format="anthropic").facts,
+        *facts_of(content, "tool_use" if client else "pause_turn", 10),
+        *([CallCompleted(fact_id="done", seq=20, call_id="toolu_1", content="ok")] if client else []),
+        *facts_of([{"type": "text", "text": "I look further."}], "pause_turn", 30),
+    ]
+    projection = project(fold(told), "anthropic", open_calls="unknown")
+    sent = [
+        b.get("id") for m in projection.request["messages"] if m["role"] == "assistant" for b in m["content"]
+    ]
+    assert ("srvtoolu_1" in sent) == kept
+    assert [note.kind for note in projection.adjustments if note.call_id == "srvtoolu_1"] == (
+        [] if kept else ["dropped_server_tool"]
+    )
+    assert_accepts(projection.request, "anthropic", context={"history": True})
+
+
+def facts_of(content: list[Any], stop_reason: str, seq: int) -> list[Fact]:
+    """A reply as it was received."""
+    response = {"type": "message", "role": "assistant", "model": "claude-opus-4-8", "content": content,
+                "stop_reason": stop_reason}  # fmt: skip
+    reading = read(response, format="anthropic")
+    (reply,) = (fact for fact in reading.facts if fact.kind == "model_replied")
+    return [replace(reply, fact_id=f"reply/{seq}", seq=seq)]

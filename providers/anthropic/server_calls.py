@@ -211,8 +211,12 @@ def _is_tail(pieces: list[Piece], call: ServerCall) -> bool:
 
 
 def _moved_on(renderer: Renderer, step: Step, call: ServerCall) -> bool:
-    """Whether something else than results, or than a reply that goes on with it, stands between call and result."""
+    """Whether something else than results, or than a reply that goes on with it, stands between call and result.
+
+    A turn that paused again goes on with it too, but not behind results of the client's: they wait for its result.
+    """
     code = call.part.id
+    answered = step.reply is not None and _has_client_calls(step.reply)
     for entry in (*step.behind, *renderer.entries[step.end :]):
         if entry.kind in ("user", "summary"):
             return True
@@ -221,17 +225,20 @@ def _moved_on(renderer: Renderer, step: Step, call: ServerCall) -> bool:
                 return False
             if _comes_to_nothing(entry):
                 continue
-            goes_on = getattr(entry.fact, "stop_reason", None) == "pause_turn" or any(
-                caller(part) == code for part in entry.parts
-            )
-            if not goes_on:
+            paused = getattr(entry.fact, "stop_reason", None) == "pause_turn"
+            if not (paused and not answered) and not any(caller(part) == code for part in entry.parts):
                 return True
+            answered = answered or _has_client_calls(entry)
     return call.result is not None
+
+
+def _has_client_calls(entry: Entry) -> bool:
+    return any(part.kind == "tool_call" for part in entry.parts)
 
 
 def _comes_to_nothing(entry: Entry) -> bool:
     """Whether a reply to a resumed turn is left out whole."""
-    if getattr(entry.fact, "stop_reason", None) == "refusal":
+    if getattr(entry.fact, "stop_reason", None) == "refusal" or not entry.parts:
         return True
     return entry.fact.kind == "reply_cut" and not any(p.kind == "server_tool_result" for p in entry.parts)
 
