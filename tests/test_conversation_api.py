@@ -388,6 +388,34 @@ def test_a_stop_that_fails_confirms_nothing(running: tuple[Agent, Turn, Call]) -
 
 
 @on_both
+def test_a_stop_from_elsewhere_is_heard_and_obeyed(running: tuple[Agent, Turn, Call]) -> None:
+    live, turn, call = running
+    inside, stopped = threading.Event(), threading.Event()
+
+    def work() -> None:
+        with turn.execute(call, stop=lambda: stopped.set() or True) as execution:
+            inside.set()
+            stopped.wait(10)
+            execution.cancel_requested()
+
+    def obey() -> None:
+        for fact in turn.conversation.follow(timeout=10):
+            if fact.kind == "turn_cancel_requested" and fact.turn_id == turn.turn_id:
+                turn.cancel(fact.by)
+                return
+
+    beside, obeying = Beside(work), Beside(obey)
+    inside.wait(10)
+    with open_journal(live.where) as elsewhere:
+        elsewhere.cancel_turn(turn.conversation.id, turn.turn_id, by="operator")
+    beside.join()
+    obeying.join()
+    terminated = live.conversation.transcript.calls["toolu_1"].facts[-1]
+    assert (terminated.kind, terminated.by) == ("call_terminated", "operator")  # type: ignore[union-attr]
+    assert live.conversation.transcript.turns[turn.turn_id].status == "cancelled"
+
+
+@on_both
 def test_cancel_asks_the_stop_of_a_running_call(running: tuple[Agent, Turn, Call]) -> None:
     live, turn, call = running
     inside, stopped = threading.Event(), threading.Event()
