@@ -66,6 +66,23 @@ def faithful(data: bytes, value: Any) -> bool:
     return data.count(b":") == to_json(value).count(b":")
 
 
+def repeats(text: str, value: Any) -> bool:
+    """Whether a JSON text, parsed to this value, gives a key of an object twice: the value lacks the earlier one."""
+    data = text.encode("utf-8", "surrogatepass")
+    if _ODD_ESCAPES.search(data) is None and faithful(data, value):
+        return False
+    found: list[dict[str, Any]] = []
+
+    def look(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        made = _object_of(pairs)
+        if isinstance(made, _Repeating):
+            found.append(made)
+        return made
+
+    json.loads(text, object_pairs_hook=look)
+    return bool(found)
+
+
 class _Repeating(dict[str, Any]):
     """An object whose text gives a key more than once: the last value counts, `earlier` are the others."""
 

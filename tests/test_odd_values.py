@@ -185,6 +185,30 @@ def test_colons_in_words_are_no_keys(object_: str) -> None:
     assert found(repaired) == []
 
 
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        ('{"a":1,"a":2}', True),
+        ('{"a":{"b":1,"b":2}}', True),
+        ('{"a":"x: y","b":": :"}', False),
+        ('{"a\\u003a":1,"b":2}', False),
+        ('{"a\\u003a":1,"a:":2}', True),
+    ],
+)
+def test_arguments_that_give_a_key_twice_are_told_where_they_become_an_object(
+    arguments: str, told: bool
+) -> None:
+    call = {"id": "call_1", "type": "function", "function": {"name": "run", "arguments": arguments}}
+    history = [
+        {"role": "user", "content": "Go"},
+        {"role": "assistant", "content": None, "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "call_1", "content": "ok"},
+    ]
+    repaired = normalizer.repair({"messages": history}, format="openai_chat", to="anthropic")
+    assert repaired.request["messages"][1]["content"][0]["input"] == json.loads(arguments)
+    assert [a.content for a in repaired.adjustments if a.call_id == "call_1"] == ([arguments] if told else [])
+
+
 def test_two_keys_that_are_read_alike_are_told() -> None:
     repaired = normalizer.repair(
         with_input({"a" + half: number for number, half in enumerate("\ud800\udc00", start=1)})

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from normalizer import cleaning
 from normalizer.parts import Json
 from normalizer.projection import Adjustment
 from normalizer.providers.anthropic import server_calls, thinking, wire, words
@@ -113,6 +114,12 @@ def _call_block(renderer: Renderer, entry: Entry, key: str, part: ToolCall, out:
                        f"the arguments of call {named(key)} are not the object that the API wants; they are sent "
                        f"{'wrapped, as they are' if WRAPPED in given else 'as one'}", "ANT-ID-004", key,
                        (entry.fact.fact_id,), arguments.text)
+        )  # fmt: skip
+        out.changed = True
+    elif arguments._text is not None and arguments.valid and cleaning.repeats(arguments._text, given):  # noqa: SLF001
+        out.notes.append(
+            Adjustment("trimmed", f"the arguments of call {named(key)} give a key twice; the last value is sent",
+                       "ANT-ID-004", key, (entry.fact.fact_id,), arguments.text)
         )  # fmt: skip
         out.changed = True
     if native:
