@@ -11,8 +11,8 @@ import pytest
 
 from normalizer import Repair, fold, project, read, repair
 from normalizer.errors import CannotProject, UnknownFormat, UnreadableInput
-from normalizer.facts import CallCompleted, InstructionsSet, ModelReplied, ToolsDeclared
-from normalizer.parts import Json, ServerToolCall, Tool, ToolCall
+from normalizer.facts import CallCompleted, InstructionsSet, ModelReplied, ToolsDeclared, UserSaid
+from normalizer.parts import Json, ServerToolCall, Text, Tool, ToolCall
 from normalizer.recording import begins_json
 from normalizer.testing import assert_accepts
 
@@ -593,3 +593,34 @@ def facts_of(content: list[Any], stop_reason: str, seq: int) -> list[Fact]:
     reading = read(response, format="anthropic")
     (reply,) = (fact for fact in reading.facts if fact.kind == "model_replied")
     return [replace(reply, fact_id=f"reply/{seq}", seq=seq)]
+
+
+def open_search(*behind: Fact, tools: bool = True) -> list[Fact]:
+    """A reply with a call of the client's and an open one of the server's, and what stands behind it."""
+    search = {"type": "web_search_20250305", "name": "web_search"}
+    open_call = {"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {"query": "w"}}
+    return [
+        *read({"messages": [USER], "tools": [search] if tools else []}, format="anthropic").facts,
+        *facts_of([CALL, open_call], "tool_use", 10),
+        CallCompleted(fact_id="done", seq=20, call_id="toolu_1", content="ok"),
+        *behind,
+    ]
+
+
+def test_a_blank_message_is_nothing_that_an_open_server_call_gives_way_to() -> None:
+    blank = UserSaid(fact_id="blank", seq=30, parts=(Text(" "),))
+    asked = UserSaid(fact_id="asked", seq=31, parts=(Text("And?"),))
+    for behind, kept in (((), True), ((blank,), True), ((blank, asked), False)):
+        projection = project(fold(open_search(*behind)), "anthropic")
+        assert ("srvtoolu_1" in json.dumps(projection.request)) == kept
+
+
+def test_why_a_server_call_is_left_out_does_not_depend_on_what_comes_later() -> None:
+    empty = ModelReplied(fact_id="empty", seq=30, api="anthropic", parts=(), stop_reason="end_turn")
+    asked = UserSaid(fact_id="asked", seq=31, parts=(Text("And?"),))
+    before = fold(open_search(empty, tools=False))
+    first = project(before, "anthropic")
+    later = fold([asked], onto=before)
+    going_on = project(later, "anthropic", previous=first)
+    assert going_on.adjustments == project(later, "anthropic").adjustments
+    assert [note.because for note in going_on.adjustments if note.call_id == "srvtoolu_1"] == ["ANT-SRV-002"]

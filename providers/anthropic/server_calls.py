@@ -76,7 +76,9 @@ def choose(
 
 def waits(step: Step) -> bool:
     """Whether nobody has said anything behind the newest reply."""
-    return step.last and not any(e.kind in ("user", "summary") for e in step.behind)
+    return step.last and not any(
+        e.kind == "summary" or (e.kind == "user" and not words.blank(e)) for e in step.behind
+    )
 
 
 def brings(entry: Entry, held: frozenset[str]) -> bool:
@@ -170,14 +172,15 @@ def _without_result(
         and not _is_tail(pieces, call)
     ):
         return "its result never came", "ANT-SRV-001"
-    if _moved_on(renderer, step, call):
-        return "its result never came and the conversation has moved on", "ANT-SRV-001"
+    # what depends on later entries comes last: a step that holds no open call is not looked at again
     if not _offered(renderer, call, entry.fact.seq):
         return "its tool is no longer offered", "ANT-SRV-002"
     if call.part.name in _CODE and client and not _inner_offered(renderer, pieces):
         return "a tool that its code called is no longer offered", "ANT-PTC-004"
     if call.part.name in _CODE and client and (renderer.options.container_expired or not _container(entry)):
         return "the container of its code is lost", "ANT-PTC-001"
+    if _moved_on(renderer, step, call):
+        return "its result never came and the conversation has moved on", "ANT-SRV-001"
     return None
 
 
@@ -218,7 +221,7 @@ def _moved_on(renderer: Renderer, step: Step, call: ServerCall) -> bool:
     code = call.part.id
     answered = step.reply is not None and _has_client_calls(step.reply)
     for entry in (*step.behind, *renderer.entries[step.end :]):
-        if entry.kind in ("user", "summary"):
+        if entry.kind == "summary" or (entry.kind == "user" and not words.blank(entry)):
             return True
         if entry.kind == "reply":
             if call.result_reply == entry.fact.fact_id:

@@ -198,3 +198,8 @@ def _media(part: Media) -> dict[str, Any]:
         return {"type": kind, "source": {"type": "url", "url": part.url}, **titled}
     named = {"media_type": part.media_type, "file_id": part.file_id, "name": part.name}
     return {"type": part.media, **{key: word for key, word in named.items() if word is not None}}
+
+
+def blank(entry: Entry) -> bool:
+    """Whether nothing of an entry of the user's stands in a request."""
+    return not any(part.kind != "text" or part.text.strip() for part in entry.parts)
