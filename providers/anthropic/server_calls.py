@@ -111,11 +111,15 @@ def _verdict(
         return "its input is no object", "ANT-ID-004"
     if call.key != call.part.id:
         return "its id stands in the history already", "ANT-SRV-008"
-    if renderer.chain.chosen(CHOICE, call.key):
+    verdict = (
+        _with_result(renderer, step, call, results, before_fallback=before_fallback)
+        if call.result is not None
+        else _without_result(renderer, step, entry, call, before_fallback=before_fallback, pieces=pieces)
+    )
+    # asked last: to be sent changes no reason
+    if verdict is None and renderer.chain.chosen(CHOICE, call.key):
         return "a request left it out; it stays out", "ANT-SRV-001"
-    if call.result is not None:
-        return _with_result(renderer, step, call, results, before_fallback=before_fallback)
-    return _without_result(renderer, step, entry, call, before_fallback=before_fallback, pieces=pieces)
+    return verdict
 
 
 def _with_result(
