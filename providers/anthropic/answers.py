@@ -1,4 +1,4 @@
-"""The user's side as blocks: results of calls, verbatim or as notices, and words."""
+"""Results of calls as blocks: verbatim or as notices, in front of everything else that the user's side says."""
 
 from __future__ import annotations
 
@@ -9,54 +9,16 @@ from normalizer.parts import Json
 from normalizer.projection import Adjustment
 from normalizer.providers.anthropic import keys, pictures, soundness, wire, words
 from normalizer.redaction import named
-from normalizer.remainders import received, remainder, whole
+from normalizer.remainders import received, remainder
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from normalizer.facts import CallFact, News
+    from normalizer.facts import CallFact
     from normalizer.providers.anthropic.render import Out, Renderer
+    from normalizer.providers.anthropic.user_side import Side
     from normalizer.stepping import Rendered, Step
     from normalizer.transcript import Call, Entry
-
-
-class Side:
-    """The user messages behind a reply, with the borders that they had.
-
-    What came in one message (`group`) stays in one; what has no group joins the message before it. `later` are
-    blocks that may not stand in a result and come behind all results.
-    """
-
-    __slots__ = ("blocks", "group", "later", "messages", "string")
-
-    def __init__(self, messages: list[dict[str, Any]]) -> None:
-        self.messages = messages
-        self.blocks: list[dict[str, Any]] = []
-        self.group: int | None = None
-        self.string = False
-        self.later: list[dict[str, Any]] = []
-
-    def add(self, blocks: list[dict[str, Any]], group: int | None, *, string: bool = False) -> None:
-        """Blocks of one message, or of no message in particular."""
-        if self.blocks and group is not None and group != self.group:
-            self.close()
-        if not self.blocks:
-            self.group, self.string = group, string
-        else:
-            self.string = False
-        self.blocks = [*self.blocks, *blocks] if self.blocks else blocks
-
-    def close(self) -> None:
-        """End the message."""
-        if self.blocks:
-            plain = self.string and len(self.blocks) == 1 and len(self.blocks[0]) == 2
-            self.messages.append(
-                {"role": "user", "content": self.blocks[0]["text"] if plain else self.blocks}
-            )
-        self.blocks, self.group, self.string = [], None, False
-
-
-# ---------------------------------------------------------------- results
 
 
 def results(renderer: Renderer, out: Out, side: Side, rendered: Rendered[Any], step: Step) -> None:
@@ -373,23 +335,6 @@ def _allowed(renderer: Renderer) -> frozenset[str]:
         (wire.word(t, "type") or "").startswith(wire.BROWSER_TOOLSET) for t in renderer.head.tools_at(None)
     )
     return wire.RESULT_BLOCKS if browser else wire.RESULT_BLOCKS - {"browser_state"}
-
-
-def behind_news(renderer: Renderer, item: News, rendered: Rendered[Any]) -> list[dict[str, Any]]:
-    """What the result in news holds beside words, under a label that names its call; what has no form is reported."""
-    kept: list[dict[str, Any]] = []
-    for part in notices.beyond_words(renderer.calls.get(item.call_id), item.result):
-        made = words.block_of(part) if part.kind == "media" else {"type": "text", "text": part.raw.text}  # type: ignore[union-attr]
-        block = pictures.honest(made, rendered.adjustments, item.result or "")
-        if block is not None and (part.kind != "media" or words.usable(block)):
-            kept.append({key: block[key] for key in block if key in keys.BLOCK_KEYS[block["type"]]})
-            continue
-        rendered.adjustments.append(
-            Adjustment("media_moved", "a medium in news that the API cannot take is left out", "ANT-BLK-006",
-                       item.call_id, (item.result or "",), whole(part))
-        )  # fmt: skip
-    label = {"type": "text", "text": f"[from the result of call {renderer.ids[item.call_id]}]"}
-    return [label, *kept] if kept else []
 
 
 def _note(

@@ -83,7 +83,7 @@ def project(transcript: Transcript, options: Options, previous: Projection | Non
     )
     renderer = Renderer(transcript, options, model, chain, ids.by_key.lookup, head, news.keys)
     # who may stand first depends on whether anybody of the user's side has spoken, and whether news of it was read
-    opened = renderer.first_user() < len(transcript.entries), renderer.leads()
+    opened = renderer.beginning.first_user < len(transcript.entries), renderer.beginning.leads
     same = kept is not None and kept.top is head and kept.opened == opened and not chain.restarted
     before = kept.rendering if kept is not None and same else None
     rendering = render_steps(transcript, _FIRST, renderer, before, new_told)
