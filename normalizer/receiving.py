@@ -11,8 +11,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from normalizer import registry
+from normalizer.beginnings import CUT_SHORT
 from normalizer.facts import CallSkipped
-from normalizer.recording import CUT_SHORT
 from normalizer.repairing import read
 from normalizer.text import excerpt
 

@@ -7,13 +7,11 @@ the same turn is meant, else the result is an orphan. A placeholder never takes 
 
 from __future__ import annotations
 
-import json
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from pydantic_core import from_json
-
+from normalizer.beginnings import is_beginning
 from normalizer.facts import (
-    PLACEHOLDER,
     RUNNING,
     CallCompleted,
     CallQueued,
@@ -26,55 +24,30 @@ from normalizer.facts import (
     TurnEnded,
     UserSaid,
 )
+from normalizer.findings import Finder
 from normalizer.frozen import maker
-from normalizer.identity import next_key
-from normalizer.notices import MARK, WAITS, read_back, stated
-from normalizer.parts import Json, Text
-from normalizer.placeholders import FIRST, placeholder
-from normalizer.reading import Finding, Fragment, Leftover
+from normalizer.notices import WAITS, stated
+from normalizer.pairing import Pairing, Use, open_one
+from normalizer.parts import Json
+from normalizer.placeholders import FIRST
 from normalizer.redaction import named
+from normalizer.stand_ins import stand_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from normalizer.facts import Fact, OutcomeKind
     from normalizer.notices import ReadBack
-    from normalizer.parts import Part, ResultPart, ToolCall
-    from normalizer.reading import FindingKind
+    from normalizer.parts import Part, ResultPart
 
 Content: TypeAlias = "str | tuple[ResultPart, ...] | None"
-
-CUT_SHORT: Final = frozenset(
-    {
-        "max_tokens",
-        "model_context_window_exceeded",
-        "refusal",
-        "length",
-        "content_filter",
-        "max_output_tokens",
-    }
-)
-"""Stop reasons that can end a reply inside a call's arguments."""
 
 make_completed = maker(CallCompleted)
 make_reply = maker(ModelReplied)
 make_said = maker(UserSaid)
 
 
-class _Use:
-    """One call of the newest reply that used an id."""
-
-    __slots__ = ("key", "place", "real", "said", "step")
-
-    def __init__(self, key: str, step: int, place: str) -> None:
-        self.key = key
-        self.place = place
-        self.step = step
-        self.real = False
-        self.said = False
-
-
-class Recorder:
+class Recorder(Finder):
     """Collects the facts of one input, in the order in which it is read.
 
     `place` arguments are JSON pointers into the input (or `L12` and a pointer, in files of lines); they
@@ -82,13 +55,11 @@ class Recorder:
     """
 
     def __init__(self, source: str, *, provider: str | None = None, api: str | None = None) -> None:
+        super().__init__()
         self.source = source
         self.provider = provider
         self.api = api
         self.facts: list[Fact] = []
-        self.findings: list[Finding] = []
-        self.leftovers: list[Leftover] = []
-        self.fragments: list[Fragment] = []
         self.seq = 0
         self.turns = 1
         self.turn = "turn-1"
@@ -97,13 +68,12 @@ class Recorder:
         self.talk_since_reply = False
         self.interrupted = False
         self.failed = False
-        self.uses: dict[str, list[_Use]] = {}
         self.running: dict[str, None] = {}
-        self.server_ids: set[str] = set()
-        self._keys: set[str] = set()
-        self._repeats: dict[str, int] = {}
+        self._pairing = pairing = Pairing()
+        self.uses = pairing.uses
+        self.server_ids = pairing.server_ids
+        self._keys = pairing.keys
         self._early: dict[str, list[Fact]] = {}
-        self._replaced: list[tuple[str, list[_Use]]] = []
 
     # ------------------------------------------------------------ the conversation
 
@@ -187,23 +157,7 @@ class Recorder:
             if part.kind == "tool_call" and part.arguments._value is missing:  # noqa: SLF001
                 parts = self._without_fragments(place, parts, more.get("stop_reason"), cut=cut)
                 break
-        fresh: dict[str, list[_Use]] = {}
-        for number, part in enumerate(parts):
-            kind = part.kind
-            if kind == "tool_call":
-                wire_id = part.id
-                if wire_id and wire_id not in self._keys:
-                    self._keys.add(wire_id)
-                    fresh[wire_id] = [_Use(wire_id, self.step, place)]
-                else:
-                    self._register(part, parts[:number], fresh, f"{place}:{number}")
-            elif kind == "server_tool_call":
-                self._take(part.id, f"{place}:{number}")
-                if part.id:
-                    self.server_ids.add(part.id)
-        if fresh:
-            self._replaced.extend((w, self.uses[w]) for w in fresh if w in self.uses)
-            self.uses.update(fresh)
+        fresh = self._pairing.enter(parts, self.step, place)
         self.seq += 1
         more.setdefault("provider", self.provider)
         more.setdefault("api", self.api)
@@ -229,7 +183,7 @@ class Recorder:
         self.talk_since_reply = False
         for wire_id in wire_ids:
             keys.add(wire_id)
-            self.uses[wire_id] = [_Use(wire_id, step, place)]
+            self.uses[wire_id] = [Use(wire_id, step, place)]
         self.seq = seq = self.seq + 1
         self.facts.append(
             make_reply(
@@ -258,52 +212,20 @@ class Recorder:
             )
         )  # fmt: skip
 
-    def _take(self, wire_id: str | None, place: str) -> str:
-        """The key of a new call, numbered as the fold numbers it."""
-        if not wire_id:
-            return place
-        key = wire_id
-        if key in self._keys:
-            key = next_key(wire_id, self._keys.__contains__, self._repeats)
-        self._keys.add(key)
-        return key
-
-    def _register(
-        self, part: Any, before: tuple[Part, ...], fresh: dict[str, list[_Use]], place: str
-    ) -> None:
-        wire_id = part.id
-        if wire_id in fresh and any(
-            p.kind == "tool_call"
-            and p.id == wire_id
-            and p.name == part.name
-            and p.arguments == part.arguments
-            for p in before
-        ):
-            return  # the same call, written twice
-        use = _Use(self._take(wire_id, place), self.step, place)
-        if wire_id in fresh:
-            fresh[wire_id].append(use)
-        else:
-            fresh[wire_id or place] = [use]
-
     def _without_fragments(
         self, place: str, parts: tuple[Part, ...], stop_reason: str | None, *, cut: bool
     ) -> tuple[Part, ...]:
         """The parts without calls whose arguments are only a beginning."""
-        if not any(part.kind == "tool_call" and not _whole(part) for part in parts):
-            return parts
         kept: list[Part] = []
         last = len(parts) - 1
         for number, part in enumerate(parts):
-            if part.kind == "tool_call" and not _whole(part):
-                told_cut = cut or (stop_reason in CUT_SHORT and number == last)
-                if told_cut or (stop_reason is None and begins_json(part.arguments.text)):
-                    self.fragment(
-                        f"{place}:{number}", part.id, part.arguments.text, "input_incomplete", name=part.name,
-                        type="tool_call", raw=part.raw,
-                    )  # fmt: skip
-                    continue
-            kept.append(part)
+            if part.kind == "tool_call" and is_beginning(part, stop_reason, cut=cut, last=number == last):
+                self.fragment(
+                    f"{place}:{number}", part.id, part.arguments.text, "input_incomplete", name=part.name,
+                    type="tool_call", raw=part.raw,
+                )  # fmt: skip
+            else:
+                kept.append(part)
         return tuple(kept)
 
     # ------------------------------------------------------------ results
@@ -317,17 +239,13 @@ class Recorder:
         Returns the key of the call it was paired with, None if there is none (yet).
         """
         self.seq += 1
-        text = content if type(content) is str else _only_text(content)
-        if text and text[0] in FIRST and len(text) < _NO_STAND_IN:
-            stated = self._stated(text, wire_id)
-            if stated is not None:
-                outcome, notice, evidence = stated
-                return self.attest(
-                    place, wire_id, outcome, notice=notice, evidence=evidence, raw=raw, group=group, at=at,
-                    is_error=is_error, seq=self.seq, content=None if notice is not None else content,
-                )  # fmt: skip
+        if (found := stand_in(content, wire_id)) is not None:
+            return self.attest(
+                place, wire_id, found.outcome, notice=found.notice, evidence=found.evidence, raw=raw, group=group,
+                at=at, is_error=is_error, seq=self.seq, content=None if found.notice is not None else content,
+            )  # fmt: skip
         if not wire_id:
-            wire_id = self._only_open()
+            wire_id = self._pairing.only_open(self.step)
         uses = self.uses.get(wire_id or "")
         if uses is None:
             use = None
@@ -363,7 +281,7 @@ class Recorder:
         if not uses:
             self._early.setdefault(wire_id or "", []).append(fact)
             return None
-        use = next((u for u in uses if not u.real and not u.said), uses[0])
+        use = open_one(uses)
         if use.real or use.said:
             self._second(use, place)
         use.said = True
@@ -380,7 +298,7 @@ class Recorder:
         )  # fmt: skip
         self._say(fact, use)
 
-    def _say(self, fact: Any, use: _Use) -> None:
+    def _say(self, fact: Any, use: Use) -> None:
         """Record what is stated of a call. One that was told as running keeps its turn open until something ends it."""
         self.facts.append(_for_call(fact, use.key))
         self.running.pop(use.key, None)
@@ -406,7 +324,7 @@ class Recorder:
         uses = self.uses.get(wire_id or "")
         if not uses:
             return None
-        use = next((u for u in uses if not u.real and not u.said), uses[0])
+        use = open_one(uses)
         if ends:
             if use.real or use.said:
                 self._second(use, place)
@@ -418,15 +336,7 @@ class Recorder:
         )  # fmt: skip
         return use.key
 
-    def _stated(self, text: str, wire_id: str | None) -> tuple[OutcomeKind, str | None, str] | None:
-        if text.startswith(MARK) and (found := read_back(text, wire_id)) and found.form == "notice":
-            outcome, evidence = stated(found)
-            return outcome, found.body, evidence
-        if meaning := placeholder(text):
-            return meaning.outcome, None, f"{PLACEHOLDER} of {meaning.program}"
-        return None
-
-    def _owner(self, uses: list[_Use], wire_id: str | None, place: str) -> _Use:
+    def _owner(self, uses: list[Use], wire_id: str | None, place: str) -> Use:
         use = next((u for u in uses if not u.real), None)
         if use is None:
             use = uses[0]
@@ -442,17 +352,10 @@ class Recorder:
             )
         return use
 
-    def _only_open(self) -> str | None:
-        """The id of the one call of the newest reply that has no result yet: a result without an id can only be its."""
-        found = [
-            w for w, uses in self.uses.items() for u in uses if u.step == self.step and not (u.real or u.said)
-        ]
-        return found[0] if len(found) == 1 else None
-
-    def _second(self, use: _Use, place: str) -> None:
+    def _second(self, use: Use, place: str) -> None:
         self.finding("duplicate_result", f"call {named(use.key)} has more than one result", place, use.key)
 
-    def _pair_early(self, fresh: dict[str, list[_Use]]) -> None:
+    def _pair_early(self, fresh: dict[str, list[Use]]) -> None:
         for wire_id in [w for w in self._early if w in fresh]:
             for fact in self._early.pop(wire_id):
                 use = self._owner(fresh[wire_id], wire_id, fact.fact_id)
@@ -464,39 +367,8 @@ class Recorder:
         """Results whose call never came are orphans: kept whole, never sent as results."""
         for wire_id, facts in self._early.items():
             for fact in facts:
-                self.finding(
-                    "orphan_result", f"a result names the call {named(wire_id)}, which is not in the history",
-                    fact.fact_id, wire_id or None,
-                )  # fmt: skip
-                self.leftover(fact.fact_id, "result without its call", _content_of(fact, wire_id))
+                self.orphan(fact, wire_id)
         self._early.clear()
-
-    # ------------------------------------------------------------ what is no fact
-
-    def finding(
-        self, kind: FindingKind, message: str, place: str | None = None, call_id: str | None = None
-    ) -> None:
-        """Something wrong, at a place."""
-        line, pointer = split_place(place)
-        self.findings.append(Finding(kind, message, line, pointer, call_id, (place,) if place else ()))
-
-    def leftover(self, place: str, reason: str, value: Any) -> None:
-        """A piece of the input that is no fact, whole."""
-        line, pointer = split_place(place)
-        text = value if isinstance(value, str) else value.text if isinstance(value, Json) else dump_any(value)
-        self.leftovers.append(Leftover(reason, text, line, pointer))
-
-    def fragment(
-        self, place: str, call_id: str | None, text: str, reason: str, *, raw: Json | None = None, **more: Any
-    ) -> None:
-        """What was cut off. Never executed, never sent."""
-        line, pointer = split_place(place)
-        self.fragments.append(
-            Fragment(
-                call_id, raw.text if raw is not None else text, reason, line=line, pointer=pointer, **more
-            )
-        )
-        self.finding("fragment", f"only the beginning of call {named(call_id)} arrived", place, call_id)
 
     def close(self, *, waiting: bool = False) -> tuple[Fact, ...]:
         """The facts, with the last turn ended unless something waits."""
@@ -504,78 +376,10 @@ class Recorder:
             self._give_up_early()
         else:
             self.end_turn()
-            for wire_id, uses in (*self._replaced, *self.uses.items()):
-                for use in uses:
-                    if not (use.real or use.said):
-                        self.finding(
-                            "missing_result", f"call {named(use.key)} has no result", use.place, wire_id
-                        )
+            for wire_id, use in self._pairing.unanswered():
+                self.finding("missing_result", f"call {named(use.key)} has no result", use.place, wire_id)
         return tuple(self.facts)
 
 
-_NO_STAND_IN: Final = 20_000
-
-
-def _whole(part: ToolCall) -> bool:
-    arguments = part.arguments
-    return arguments.valid or not arguments.text.strip()
-
-
-def begins_json(text: str) -> bool:
-    """Whether a text that is no JSON could become JSON if it went on."""
-    text = text.lstrip()
-    if text[:1] not in ("{", "[", '"'):
-        return False
-    try:
-        from_json(text, allow_partial="trailing-strings", allow_inf_nan=False)
-    except ValueError:
-        return False
-    try:
-        json.JSONDecoder().raw_decode(text)
-    except ValueError:
-        return True
-    return False  # a whole value and something behind it: nothing that follows makes JSON of it
-
-
-def _only_text(content: Content) -> str | None:
-    """The text of a result that is nothing but one text."""
-    if isinstance(content, tuple) and len(content) == 1 and isinstance(content[0], Text):
-        return content[0].text
-    return None
-
-
-def _content_of(fact: Any, wire_id: str) -> Any:
-    """A result as it stood in the input, with the id that it names."""
-    if fact.raw is not None:
-        return fact.raw
-    return {"call_id": wire_id, "content": _plain_content(fact)}
-
-
-def _plain_content(fact: Any) -> Any:
-    content = getattr(fact, "content", None)
-    if content is None or isinstance(content, str):
-        return content
-    return [part.raw.value if part.raw else getattr(part, "text", "") for part in content]
-
-
 def _for_call(fact: Any, key: str) -> Any:
-    from dataclasses import replace  # noqa: PLC0415 - rare
-
     return fact if fact.call_id == key else replace(fact, call_id=key)
-
-
-def split_place(place: str | None) -> tuple[int | None, str | None]:
-    """`L12/message/content/0` -> (12, "/message/content/0"); a pointer alone has no line."""
-    if not place:
-        return None, None
-    if place[0] == "L" and (digits := place[1:].split("/", 1)[0].split(":", 1)[0]).isdigit():
-        return int(digits), place[1 + len(digits) :] or None
-    return None, place
-
-
-def dump_any(value: Any) -> str:
-    """Any value as JSON text; what JSON cannot say is told by its name."""
-    try:
-        return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=repr)
-    except (ValueError, TypeError, RecursionError) as error:
-        return json.dumps(f"a {type(value).__name__} that no JSON text can hold: {error}")

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pydantic_core import from_json
 
 from normalizer import cleaning
-from normalizer.recording import dump_any
+from normalizer.findings import dump_any
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

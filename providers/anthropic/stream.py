@@ -13,14 +13,15 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from normalizer import cleaning
+from normalizer.beginnings import CUT_SHORT, begins_json
 from normalizer.errors import UnreadableInput
 from normalizer.facts import ModelReplied, ReplyCut
+from normalizer.findings import dump_any
 from normalizer.frames import Frames
 from normalizer.parts import Json
 from normalizer.providers.anthropic import wire
 from normalizer.providers.anthropic.deltas import CALLS, Block
 from normalizer.reading import Finding, Leftover, Reading
-from normalizer.recording import CUT_SHORT, begins_json, dump_any
 from normalizer.text import excerpt
 
 if TYPE_CHECKING:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from normalizer.beginnings import begins_json
 from normalizer.identity import hashed, mapped
 from normalizer.parts import Json
 from normalizer.projection import Adjustment
 from normalizer.providers.openai_chat import keys, wire
-from normalizer.recording import begins_json
 from normalizer.redaction import named
 from normalizer.remainders import remainder
 

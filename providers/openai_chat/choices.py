@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
+from normalizer.findings import dump_any
 from normalizer.parts import Json, Text
 from normalizer.providers.openai_chat import pieces, wire
 from normalizer.reading import Fragment
-from normalizer.recording import dump_any
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

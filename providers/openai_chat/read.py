@@ -9,11 +9,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from normalizer import cleaning
+from normalizer.findings import dump_any
 from normalizer.notices import MARK, read_back, stated
 from normalizer.parts import Json, Opaque, Text, Tool, ToolCall
 from normalizer.providers.openai_chat import pieces, wire
 from normalizer.reading import Reading
-from normalizer.recording import Recorder, dump_any
+from normalizer.recording import Recorder
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from normalizer import cleaning
 from normalizer.errors import UnreadableInput
 from normalizer.facts import ModelReplied, ReplyCut
+from normalizer.findings import dump_any
 from normalizer.frames import Frames
 from normalizer.parts import Json
 from normalizer.providers.openai_chat import wire
 from normalizer.providers.openai_chat.choices import Choice
 from normalizer.reading import Finding, Leftover, Reading
-from normalizer.recording import dump_any
 from normalizer.redaction import named
 from normalizer.text import excerpt
 

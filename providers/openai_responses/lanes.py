@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from normalizer.findings import dump_any
 from normalizer.parts import Json
 from normalizer.providers.openai_responses import items, outputs
 from normalizer.reading import Finding, Fragment, Leftover
-from normalizer.recording import dump_any
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -9,12 +9,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from normalizer import cleaning
+from normalizer.beginnings import begins_json
 from normalizer.facts import ToolsDeclared
 from normalizer.notices import MARK, read_back
 from normalizer.parts import Json, Opaque, Text, Tool
 from normalizer.providers.openai_responses import items, outputs, wire
 from normalizer.reading import Reading
-from normalizer.recording import Recorder, begins_json
+from normalizer.recording import Recorder
 
 if TYPE_CHECKING:
     from normalizer.parts import Part

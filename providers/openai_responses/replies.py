@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from normalizer.beginnings import begins_json
 from normalizer.parts import Json
 from normalizer.projection import Adjustment
 from normalizer.providers.openai_responses import answers, items, keys, quotes, server_calls, thinking, wire
-from normalizer.recording import begins_json
 from normalizer.redaction import named
 from normalizer.remainders import beside_content, remainder
 

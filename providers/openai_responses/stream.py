@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from normalizer import cleaning
 from normalizer.errors import UnreadableInput
 from normalizer.facts import ModelReplied, ReplyCut, SteeringApplied, SteeringQueued, SteeringWithdrawn
+from normalizer.findings import dump_any
 from normalizer.frames import Frames
 from normalizer.parts import Text
 from normalizer.providers.openai_responses import items, wire
 from normalizer.providers.openai_responses.lanes import Response
 from normalizer.reading import Finding, Leftover, Reading
-from normalizer.recording import dump_any
 
 if TYPE_CHECKING:
     from normalizer.facts import Fact
