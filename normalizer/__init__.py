@@ -19,9 +19,10 @@ from normalizer.errors import (
     UnreadableInput,
 )
 from normalizer.folding import fold
+from normalizer.inputs import read, read_stream
 from normalizer.projection import Projection
 from normalizer.reading import Reading
-from normalizer.repairing import Repair, check, project, read, read_stream, repair
+from normalizer.repairing import Repair, check, project, repair
 from normalizer.transcript import Transcript
 
 if TYPE_CHECKING:

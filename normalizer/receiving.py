@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from normalizer import registry
 from normalizer.beginnings import CUT_SHORT
 from normalizer.facts import CallSkipped
-from normalizer.repairing import read
+from normalizer.inputs import read
 from normalizer.text import excerpt
 
 if TYPE_CHECKING:
