@@ -1,11 +1,11 @@
 """Anthropic Messages."""
 
 from normalizer.provider import Provider
-from normalizer.providers.anthropic import project, read, rules, stream, wire
+from normalizer.providers.anthropic import project, read, rules, sniffing, stream, wire
 
 PROVIDER = Provider(
     name=wire.API,
-    sniff=read.sniff,
+    sniff=sniffing.sniff,
     read=read.read,
     assembler=stream.Assembler,
     project=project.project,

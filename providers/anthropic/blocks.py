@@ -33,6 +33,7 @@ make_call = maker(ToolCall)
 
 TEXT_KEYS: Final = ["type", "text"]
 CALL_KEYS: Final = ["type", "id", "name", "input"]
+RESULT_KEYS: Final = (["type", "tool_use_id", "content"], ["type", "tool_use_id", "content", "is_error"])
 # what other APIs call a block of words
 _WORDS: Final = frozenset({"output_text", "input_text"})
 
