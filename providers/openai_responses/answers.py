@@ -83,7 +83,7 @@ def answer(renderer: Renderer, call: Call, *, own: bool) -> Answer:
             return Answer(kind, None, "")
     found = Answer(kind, fact, text)
     if fact is not None and fact.content is not None and text is None:  # type: ignore[union-attr]
-        _recorded(renderer, call, fact, found)
+        put_recorded(renderer, call, fact, found)
         # an output may stand anywhere behind its call: what was read keeps its place, a late one comes where it fell
         if (own and fact.group is not None) or is_async(call):
             found.after = fact.seq
@@ -151,7 +151,7 @@ _WITH_CALLER: Final = frozenset(name for name, item in wire.ITEMS.items() if "ca
 # ---------------------------------------------------------------- recorded results
 
 
-def _recorded(renderer: Renderer, call: Call, fact: Any, found: Answer) -> None:
+def put_recorded(renderer: Renderer, call: Call, fact: Any, found: Answer) -> None:
     """A recorded result in the form of the call's own output, if it has one."""
     form, wire_id = form_of(call), renderer.ids[call.key]
     raw = fact.raw.value if fact.raw is not None else None
