@@ -3,6 +3,7 @@
 `seq` is the place of a fact in its conversation, given by the reader or the journal; order never comes
 from the clock. Facts from outside are validated once, with `FACT` or `FACTS`; what we build ourselves is
 trusted. A fact names a call by its key: the call's id, or `id#2` for the second call that used the id.
+All kinds of facts stand here together, however long the module is: it is the closed list.
 """
 
 from __future__ import annotations
