@@ -7,21 +7,18 @@ that came is somewhere. https://platform.claude.com/docs/en/build-with-claude/st
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
-from normalizer import cleaning
 from normalizer.beginnings import CUT_SHORT, begins_json
-from normalizer.errors import UnreadableInput
+from normalizer.events import Collector
 from normalizer.facts import ModelReplied, ReplyCut
 from normalizer.findings import dump_any
-from normalizer.frames import Frames
 from normalizer.parts import Json
 from normalizer.providers.anthropic import wire
 from normalizer.providers.anthropic.deltas import CALLS, Block
-from normalizer.reading import Finding, Leftover, Reading
+from normalizer.reading import Leftover, Reading
 from normalizer.text import excerpt
 
 if TYPE_CHECKING:
@@ -67,7 +64,7 @@ class State(Enum):
     FAILED = "failed"
 
 
-class Assembler:
+class Assembler(Collector):
     """Collects the events of one reply.
 
     `feed` takes a parsed `data` object, an event object of the SDK, or pieces of the SSE text, cut anywhere.
@@ -83,6 +80,7 @@ class Assembler:
         answers: str | None = None,
         source: str = "anthropic",
     ) -> None:
+        super().__init__()
         self._about: Final[dict[str, Any]] = {
             "fact_id": fact_id,
             "seq": seq,
@@ -93,52 +91,28 @@ class Assembler:
             "api": wire.API,
         }
         self._state = State.NEW
-        self._frames = Frames()
         self._blocks: list[Block] = []
         self._open: dict[int | None, Block] = {}
         self._beside: dict[str, Any] = {}
         self._stop_reason: str | None = None
         self._error: str | None = None
         self._refused = False
-        self._findings: list[Finding] = []
-        self._leftovers: list[Leftover] = []
 
-    def feed(self, event: Any) -> None:
-        """Take one event, or the next piece of the stream's text."""
-        if isinstance(event, str | bytes | bytearray):
-            for text, is_data in self._frames.take(event):
-                self._line(text, is_data=is_data)
-        elif isinstance(event, Mapping):
-            self._take(event)
-        elif hasattr(event, "model_dump"):
-            if getattr(event, "type", None) not in SILENT:
-                self._take(_plain(event))
-        else:
+    def _object(self, event: Any) -> None:
+        if not hasattr(event, "model_dump"):
             self._leave("unknown event", event)
-
-    def _line(self, text: str, *, is_data: bool) -> None:
-        try:
-            event = json.loads(text) if is_data else None
-        except (ValueError, RecursionError):
-            event = None
-        if isinstance(event, dict):
-            self._take(event)
-        else:
-            self._leave("unknown event", text)
+        elif getattr(event, "type", None) not in SILENT:
+            self._take(_plain(event))
 
     def _take(self, event: Event) -> None:
         """Let the table decide what the event means here."""
         kind = event.get("type")
         if isinstance(kind, str) and kind in SILENT:
             return
-        try:
-            cleaned = cleaning.from_event(event)
-        except UnreadableInput as error:
-            self._leave(f"unreadable event: {error}", "")
+        taken = self._cleaned(event)
+        if taken is None:
             return
-        event = cleaned.value
-        self._findings.extend(cleaned.findings)
-        self._leftovers.extend(cleaned.leftovers)
+        event = taken
         if not isinstance(kind, str) or kind not in EVENTS:
             self._leave("unknown event", event)
             return
@@ -147,9 +121,6 @@ class Assembler:
             self._leave("unexpected event", event)
             return
         self._state = state
-
-    def _leave(self, reason: str, value: Any) -> None:
-        self._leftovers.append(Leftover(reason, value if isinstance(value, str) else dump_any(value)))
 
     # ------------------------------------------------------------ steps: False where the event makes no sense
 
@@ -221,7 +192,7 @@ class Assembler:
             format=wire.API,
             facts=(fact,),
             findings=(*self._findings, *(block.finding(fact.fact_id) for block in broken)),
-            leftovers=(*self._leftovers, *self._unfinished(broken)),
+            leftovers=(*self._leftovers, *_rests(broken), *self._unfinished()),
             fragments=tuple(block.fragment() for block in broken),
             home=wire.API,
             turn=TURNS.get(self._stop_reason or "", "ended") if self._ended else "cut",
@@ -270,15 +241,6 @@ class Assembler:
         model = models[-1] if models else self._beside.get("model")
         return model if isinstance(model, str) else None
 
-    def _unfinished(self, broken: Sequence[Block]) -> Iterator[Leftover]:
-        """What began and says more than its fragment, and the text of a frame that has not ended."""
-        for block in broken:
-            if block.says_more_than_fragment:
-                value = {"index": block.index, "content_block": block.value()}
-                yield Leftover("rest of a fragment", dump_any(value))
-        if text := self._frames.unfinished:
-            yield Leftover("unfinished frame", text)
-
 
 Step: TypeAlias = Callable[[Assembler, Event], bool]
 
@@ -325,6 +287,14 @@ def _runnable(live: Sequence[Block]) -> tuple[str, ...]:
 
 
 # ---------------------------------------------------------------- events
+
+
+def _rests(broken: Sequence[Block]) -> Iterator[Leftover]:
+    """What began and says more than its fragment."""
+    for block in broken:
+        if block.says_more_than_fragment:
+            value = {"index": block.index, "content_block": block.value()}
+            yield Leftover("rest of a fragment", dump_any(value))
 
 
 def _plain(event: Any) -> dict[str, Any]:

@@ -6,15 +6,12 @@ cannot be understood is a leftover, so that everything that came is somewhere.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from normalizer import cleaning
-from normalizer.errors import UnreadableInput
+from normalizer.events import Collector, plain
 from normalizer.facts import ModelReplied, ReplyCut
 from normalizer.findings import dump_any
-from normalizer.frames import Frames
 from normalizer.parts import Json
 from normalizer.providers.openai_chat import wire
 from normalizer.providers.openai_chat.choices import Choice
@@ -29,7 +26,6 @@ if TYPE_CHECKING:
 
 Event: TypeAlias = Mapping[str, Any]
 
-_DONE: Final = "[DONE]"
 _NOT_BESIDE: Final = frozenset({"choices", "object"})
 # Errors by which the API refuses the request itself; before the reply begins nothing of it was read.
 # https://platform.openai.com/docs/guides/error-codes
@@ -45,12 +41,14 @@ _REFUSING: Final = frozenset(
 _LONGEST_ERROR: Final = 200
 
 
-class Assembler:
+class Assembler(Collector):
     """Collects the chunks of one reply.
 
     `feed` takes a parsed chunk, a chunk or event object of the SDK, or pieces of the SSE text. `choice` is the one
     that the application uses; the others are kept aside. The other arguments are for the fact that `reading` makes.
     """
+
+    _END = "[DONE]"
 
     def __init__(
         self,
@@ -62,6 +60,7 @@ class Assembler:
         answers: str | None = None,
         source: str = wire.API,
     ) -> None:
+        super().__init__()
         self._about: Final[dict[str, Any]] = {
             "fact_id": fact_id,
             "seq": seq,
@@ -73,48 +72,23 @@ class Assembler:
         }
         self._used = choice
         self._choices: dict[int, Choice] = {}
-        self._frames = Frames()
         self._beside: dict[str, Any] = {}
         self._error: str | None = None
         self._refused = False
-        self._findings: list[Finding] = []
-        self._leftovers: list[Leftover] = []
 
-    def feed(self, event: Any) -> None:
-        """Take one event, or the next piece of the stream's text."""
-        if isinstance(event, str | bytes | bytearray):
-            for text, is_data in self._frames.take(event):
-                self._line(text, is_data=is_data)
-        elif isinstance(event, Mapping):
-            self._take(event)
-        elif hasattr(event, "chunk"):  # the SDK's stream helper fires it in front of events about the same
-            self._take(_plain(event.chunk))
+    def _object(self, event: Any) -> None:
+        if hasattr(event, "chunk"):  # the SDK's stream helper fires it in front of events about the same
+            self._take(plain(event.chunk))
         elif hasattr(event, "choices"):
-            self._take(_plain(event))
+            self._take(plain(event))
         elif not hasattr(event, "type"):
             self._leave("unknown event", event)
 
-    def _line(self, text: str, *, is_data: bool) -> None:
-        if text.strip() == _DONE:
-            return
-        try:
-            event = json.loads(text) if is_data else None
-        except (ValueError, RecursionError):
-            event = None
-        if isinstance(event, dict):
-            self._take(event)
-        else:
-            self._leave("unknown event", text)
-
     def _take(self, event: Event) -> None:
-        try:
-            cleaned = cleaning.from_event(event)
-        except UnreadableInput as error:
-            self._leave(f"unreadable event: {error}", "")
+        taken = self._cleaned(event)
+        if taken is None:
             return
-        event = cleaned.value
-        self._findings.extend(cleaned.findings)
-        self._leftovers.extend(cleaned.leftovers)
+        event = taken
         if isinstance(event.get("chunk"), Mapping):
             event = event["chunk"]
         if event.get("error") is not None:
@@ -123,9 +97,6 @@ class Assembler:
             self._leave("unexpected event" if self._error is not None else "unknown event", event)
         else:
             self._chunk(event)
-
-    def _leave(self, reason: str, value: Any) -> None:
-        self._leftovers.append(Leftover(reason, value if isinstance(value, str) else dump_any(value)))
 
     def _chunk(self, event: Event) -> None:
         for key, value in event.items():
@@ -201,10 +172,6 @@ class Assembler:
             return ModelReplied(stop_reason=used.finish, **about)
         return ReplyCut(error=self._error, refused=self._refused, **about)
 
-    def _unfinished(self) -> Iterator[Leftover]:
-        if text := self._frames.unfinished:
-            yield Leftover("unfinished frame", text)
-
 
 def _aside(others: list[Choice]) -> Iterator[Leftover]:
     """The whole parts of choices that are not used."""
@@ -223,9 +190,3 @@ def _finding(fragment: Fragment, fact_id: str) -> Finding:
     return Finding(
         "fragment", f"only the beginning of {what} arrived", call_id=fragment.call_id, facts=(fact_id,)
     )
-
-
-def _plain(chunk: Any) -> dict[str, Any]:
-    """A chunk object of the SDK as it was on the wire."""
-    plain: dict[str, Any] = chunk.model_dump(mode="json", by_alias=True, exclude_unset=True, warnings=False)
-    return plain

@@ -7,19 +7,15 @@ somewhere. https://developers.openai.com/api/docs/guides/streaming-responses
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from normalizer import cleaning
-from normalizer.errors import UnreadableInput
+from normalizer.events import Collector, plain
 from normalizer.facts import ModelReplied, ReplyCut, SteeringApplied, SteeringQueued, SteeringWithdrawn
-from normalizer.findings import dump_any
-from normalizer.frames import Frames
 from normalizer.parts import Text
 from normalizer.providers.openai_responses import items, wire
 from normalizer.providers.openai_responses.lanes import Response
-from normalizer.reading import Finding, Leftover, Reading
+from normalizer.reading import Reading
 
 if TYPE_CHECKING:
     from normalizer.facts import Fact
@@ -36,13 +32,15 @@ _PROGRESS: Final = (
 _SILENT: Final = frozenset({"keepalive", "ping", "response.queued", "response.in_progress"})
 
 
-class Assembler:
+class Assembler(Collector):
     """Collects the events of one stream, or of one socket with several lanes.
 
     `feed` takes a parsed `data` object, an event object of the SDK, or pieces of the SSE text, cut anywhere. The
     arguments are for the facts that `reading` makes: the first reply is called `fact_id`, the next `fact_id/2`, and
     answers no request, since the server began it by itself.
     """
+
+    _END = "[DONE]"
 
     def __init__(
         self,
@@ -53,53 +51,29 @@ class Assembler:
         answers: str | None = None,
         source: str = "openai",
     ) -> None:
+        super().__init__()
         self._fact_id = fact_id
         self._seq = seq
         self._about: Final[dict[str, Any]] = {"turn_id": turn_id, "source": source}
         self._answers = answers
-        self._frames = Frames()
         self._responses: list[Response] = []
         self._lanes: dict[str | None, Response] = {}
         self._newest: dict[str | None, int] = {}
         self._story: list[Response | tuple[str, str, Any]] = []
         self._steering: dict[str, str] = {}
-        self._findings: list[Finding] = []
-        self._leftovers: list[Leftover] = []
 
-    def feed(self, event: Any) -> None:
-        """Take one event, or the next piece of the stream's text."""
-        if isinstance(event, str | bytes | bytearray):
-            for text, is_data in self._frames.take(event):
-                self._line(text, is_data=is_data)
-        elif isinstance(event, Mapping):
-            self._take(event)
-        elif hasattr(event, "model_dump"):
-            self._take(event.model_dump(mode="json", by_alias=True, exclude_unset=True, warnings=False))
+    def _object(self, event: Any) -> None:
+        if hasattr(event, "model_dump"):
+            self._take(plain(event))
         else:
             self._leave("unknown event", event)
 
-    def _line(self, text: str, *, is_data: bool) -> None:
-        if text.strip() == "[DONE]":
-            return
-        try:
-            event = json.loads(text) if is_data else None
-        except (ValueError, RecursionError):
-            event = None
-        if isinstance(event, dict):
-            self._take(event)
-        else:
-            self._leave("unknown event", text)
-
     def _take(self, event: Event) -> None:
         """Let the table decide what the event means; one that was seen before means nothing."""
-        try:
-            cleaned = cleaning.from_event(event)
-        except UnreadableInput as error:
-            self._leave(f"unreadable event: {error}", "")
+        taken = self._cleaned(event)
+        if taken is None:
             return
-        event = cleaned.value
-        self._findings.extend(cleaned.findings)
-        self._leftovers.extend(cleaned.leftovers)
+        event = taken
         kind = event.get("type")
         if not isinstance(kind, str):
             self._leave("unknown event", event)
@@ -131,9 +105,6 @@ class Assembler:
         response = event.get("response")
         found = response.get("id") if isinstance(response, dict) else None
         return any(r.id == found for r in self._responses)
-
-    def _leave(self, reason: str, value: Any) -> None:
-        self._leftovers.append(Leftover(reason, value if isinstance(value, str) else dump_any(value)))
 
     def _response(self, event: Event) -> Response:
         """The response that an event belongs to; logs may begin in mid-stream."""
@@ -258,10 +229,6 @@ class Assembler:
             open_server_calls=_open_server_calls(replies[-1].parts) if last.ended else (),
             calls_to_run=_runnable(replies[-1].parts) if last.stop_reason == "completed" else (),
         )
-
-    def _unfinished(self) -> tuple[Leftover, ...]:
-        text = self._frames.unfinished
-        return (Leftover("unfinished frame", text),) if text else ()
 
     def _reply(self, response: Response, number: int, seq: int) -> ModelReplied | ReplyCut:
         about = self._about | {
