@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
+from normalizer.late_news import LateNews
 from normalizer.providers.anthropic import ends, marks, replies, system_messages, user_side, wire
 from normalizer.stepping import Rendered, Rendering, Step
 
 if TYPE_CHECKING:
     from normalizer.chains import Chain
-    from normalizer.facts import News
     from normalizer.projection import Adjustment, Options
     from normalizer.providers.anthropic.top import Top
     from normalizer.transcript import Call, Entry, Transcript
@@ -89,11 +89,8 @@ class Renderer:
         self.chain = chain
         self.ids = ids
         self.head = head
-        self.stirred = stirred
         self.running = options.open_calls == "say_running"
-        self.news_by_step: dict[str | None, list[News]] = {}
-        for item in chain.news:
-            self.news_by_step.setdefault(item.after, []).append(item)
+        self.news = LateNews(self.calls, chain, ids, options, stirred)
         self.beginning = ends.beginning(transcript)
         self.usual = not chain.told and not chain.news and not head.names and not chain.states
 

@@ -6,21 +6,18 @@ may stand behind it, and the rest waits.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from normalizer import notices
-from normalizer.chains import state
 from normalizer.facts import News
 from normalizer.projection import Adjustment
 from normalizer.providers.anthropic import answers, keys, pictures, system_messages, words
-from normalizer.redaction import named
 from normalizer.remainders import whole
 
 if TYPE_CHECKING:
     from normalizer.providers.anthropic.render import Flow, Out, Renderer
     from normalizer.stepping import Rendered, Step
-    from normalizer.transcript import Call, Entry
+    from normalizer.transcript import Entry
 
 _SYSTEM_SIDE: Final = frozenset({"instructions", "tools"})
 
@@ -75,13 +72,13 @@ def put(
         len(step.behind) == 1
         and step.behind[0].kind == "user"
         and not (flow.waiting or flow.aside or out.told_aside or step.last or out.held or side.later)
-        and step.after not in renderer.news_by_step
+        and step.after not in renderer.news.by_step
     ):
         _entry(renderer, step.behind[0], side, out)
         side.close()
         return (), (), ()
     aside = (*flow.aside, *(call.key for call in out.told_aside))
-    items = _items(renderer, step, flow, aside)
+    items = [*flow.waiting, *renderer.news.items(step, aside)]
     if step.last or renderer.chain.base is None:
         aside = ()
     if out.held:
@@ -107,71 +104,10 @@ def put(
     return (), tuple(system), aside
 
 
-def _items(renderer: Renderer, step: Step, flow: Flow, aside: tuple[str, ...]) -> list[Any]:
-    """Everything but results, in order: what waited, entries and news by `seq`."""
-    items: list[Any] = [*step.behind, *renderer.news_by_step.get(step.after, ())]
-    if step.last and renderer.chain.base is not None:
-        items.extend(_fresh_news(renderer, step))
-    if aside and (step.last or renderer.chain.base is None):
-        items.extend(_aside(renderer, step, aside))
-    if len(items) > len(step.behind):
-        items.sort(key=_seq)
-    return [*flow.waiting, *items]
-
-
-def _fresh_news(renderer: Renderer, step: Step) -> list[News]:
-    """News about calls that were told otherwise, or as running, in an earlier request of this chain."""
-    found = []
-    for key in renderer.stirred:
-        call, told = renderer.calls[key], renderer.chain.states[key]
-        kind = notices.told_kind(call, running=renderer.running)
-        now = state(call, kind)
-        if not (told[1] and now[1]):
-            wire_id = renderer.chain.told[key].wire_id if key in renderer.chain.told else renderer.ids[key]
-            tell = notices.told_as_text if key in renderer.chain.aside else notices.late_news
-            text = tell(call, kind, wire_id or renderer.ids[key], renderer.options.notices)
-            found.append(News(key, now[0], text, _news_seq(renderer, call), step.after, now[1], now[2]))
-    return found
-
-
-def _news_seq(renderer: Renderer, call: Call) -> int:
-    """Where news of a call stands: at its newest fact, and never before what was sent."""
-    sent = renderer.chain.base.through if renderer.chain.base is not None else 0
-    return max(call.facts[-1].seq if call.facts else 0, sent)
-
-
-def _aside(renderer: Renderer, step: Step, keys_aside: tuple[str, ...]) -> list[News]:
-    """Calls that may not be shown as calls, though they did something, told in words."""
-    found = []
-    for key in keys_aside:
-        call = renderer.calls[key]
-        kind = notices.told_kind(call, running=renderer.running)
-        if key in renderer.chain.states or kind in ("denied", "never_run") or not call.facts:
-            continue
-        now = state(call, kind)
-        text = notices.told_as_text(call, kind, renderer.ids[key], renderer.options.notices)
-        found.append(News(key, now[0], text, _news_seq(renderer, call), step.after, now[1], now[2]))
-    return found
-
-
 def _news(renderer: Renderer, step: Step, item: News, side: Side, rendered: Rendered[Any]) -> None:
     behind = _behind_news(renderer, item, rendered)
     side.add([{"type": "text", "text": item.text}, *behind], None)
-    if item not in renderer.chain.news:
-        rendered.news.append(replace(item, after=step.after))
-        aside = item.call_id not in renderer.chain.told and item.call_id not in renderer.chain.states
-        rendered.adjustments.append(
-            Adjustment(
-                "told_as_text" if aside else "late_news",
-                f"call {named(item.call_id)} is told in words: its reply is left out"
-                if aside
-                else f"call {named(item.call_id)} was told otherwise before; what is known now is told at the end",
-                item.outcome,
-                item.call_id,
-                (item.result,) if item.result else (),
-                item.text,
-            )
-        )
+    renderer.news.note(step, item, rendered)
 
 
 def _entry(renderer: Renderer, entry: Entry, side: Side, out: Out) -> None:
@@ -205,11 +141,6 @@ def _withhold(renderer: Renderer, step: Step, items: list[Any], rendered: Render
                 item.text,
             )
         )
-
-
-def _seq(item: Any) -> int:
-    seq: int = item.seq if isinstance(item, News) else item.fact.seq
-    return seq
 
 
 def _behind_news(renderer: Renderer, item: News, rendered: Rendered[Any]) -> list[dict[str, Any]]:

@@ -6,27 +6,24 @@ words and instructions in order of `seq`. Everything has a place here, so nothin
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from normalizer import notices
-from normalizer.chains import state
 from normalizer.facts import News
+from normalizer.late_news import LateNews
 from normalizer.parts import Json
 from normalizer.projection import Adjustment
 from normalizer.providers.openai_chat import answers, reasoning, replies, user_side, wire
-from normalizer.redaction import named
 from normalizer.stepping import Rendered, Rendering, Step
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from normalizer.chains import Chain, State
+    from normalizer.chains import Chain
     from normalizer.parts import Media
     from normalizer.projection import Options
     from normalizer.providers.openai_chat.top import Top
     from normalizer.providers.openai_chat.wire import Profile
-    from normalizer.transcript import Call, Entry, Transcript
+    from normalizer.transcript import Entry, Transcript
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,11 +75,8 @@ class Renderer:
         self.chain = chain
         self.ids = ids
         self.head = head
-        self.stirred = stirred
         self.running = options.open_calls == "say_running"
-        self.news_by_step: dict[str | None, list[News]] = {}
-        for item in chain.news:
-            self.news_by_step.setdefault(item.after, []).append(item)
+        self.news = LateNews(self.calls, chain, ids, options, stirred)
         self._details: dict[str, str] | None = None
         self._turn_from: int | None = None
 
@@ -124,7 +118,7 @@ class Renderer:
         for text in out.quotes:
             side.note(text)
         asks = False
-        for item in self._items(step, aside):
+        for item in self.news.items(step, aside):
             if isinstance(item, News):
                 self._news(step, item, side, rendered)
                 asks = asks or step.reply is not None  # at the beginning, news alone ask nothing
@@ -149,63 +143,13 @@ class Renderer:
                 return True
         return reply is None or getattr(reply.fact, "api", None) in (None, wire.API)
 
-    def _items(self, step: Step, aside: tuple[str, ...]) -> list[Any]:
-        """Everything but results, in order of `seq`."""
-        items: list[Any] = [*step.behind, *self.news_by_step.get(step.after, ())]
-        if step.last and self.chain.base is not None:
-            items.extend(self._fresh_news(step))
-        if aside and (step.last or self.chain.base is None):
-            items.extend(self._aside(step, aside))
-        if len(items) > len(step.behind):
-            items.sort(key=_seq)
-        return items
-
-    def _fresh_news(self, step: Step) -> Iterator[News]:
-        """News about calls that were told otherwise, or as running, in an earlier request of this chain."""
-        for key in self.stirred:
-            call, told = self.calls[key], self.chain.states[key]
-            kind = notices.told_kind(call, running=self.running)
-            now = state(call, kind)
-            if not (told[1] and now[1]):
-                told_before = self.chain.told.get(key)
-                wire_id = (told_before.wire_id if told_before else None) or self.ids[key]
-                tell = notices.told_as_text if key in self.chain.aside else notices.late_news
-                yield self._news_of(step, call, now, tell(call, kind, wire_id, self.options.notices))
-
-    def _aside(self, step: Step, keys: tuple[str, ...]) -> Iterator[News]:
-        """Calls that may not be shown as calls, though they did something, told in words."""
-        for key in keys:
-            call = self.calls[key]
-            kind = notices.told_kind(call, running=self.running)
-            if key not in self.chain.states and kind not in ("denied", "never_run") and call.facts:
-                text = notices.told_as_text(call, kind, self.ids[key], self.options.notices)
-                yield self._news_of(step, call, state(call, kind), text)
-
-    def _news_of(self, step: Step, call: Call, now: State, text: str) -> News:
-        """News of a call: it stands at the call's newest fact, and never before what was sent."""
-        sent = self.chain.base.through if self.chain.base is not None else 0
-        seq = max(call.facts[-1].seq if call.facts else 0, sent)
-        return News(call.key, now[0], text, seq, after=step.after, result=now[1], effects=now[2])
-
     def _news(self, step: Step, item: News, side: user_side.Side, rendered: Rendered[Flow]) -> None:
         """Late news, and the media of the result that it tells."""
         side.note(item.text)
         if parts := notices.beyond_words(self.calls.get(item.call_id), item.result):
             blocks = answers.moved_media(self, self.ids[item.call_id], parts, side.out, item.result or "")
             side.note(self.content(step.reply or self.entries[0], blocks, side.out, single=False))
-        if item in self.chain.news:
-            return
-        rendered.news.append(replace(item, after=step.after))
-        aside = item.call_id not in self.chain.told and item.call_id not in self.chain.states
-        why = (
-            "is told in words: its reply is left out"
-            if aside
-            else "was told otherwise before; what is known now is told at the end"
-        )
-        rendered.adjustments.append(
-            Adjustment("told_as_text" if aside else "late_news", f"call {named(item.call_id)} {why}", item.outcome,
-                       item.call_id, (item.result,) if item.result else (), item.text)
-        )  # fmt: skip
+        self.news.note(step, item, rendered)
 
     def _read_news(self, entry: Entry) -> str:
         """Late news that stood in what was read, sealed for the id that its call has here."""
@@ -278,8 +222,3 @@ class Renderer:
                         if found := reasoning.detail_id(detail):
                             self._details.setdefault(found, entry.fact.fact_id)
         return self._details
-
-
-def _seq(item: Any) -> int:
-    seq: int = item.seq if isinstance(item, News) else item.fact.seq
-    return seq

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from normalizer import notices
 from normalizer.chains import state
 from normalizer.facts import News
+from normalizer.late_news import LateNews, seq_of
 from normalizer.providers.openai_responses import replies, user_side
 from normalizer.stepping import Rendered, Rendering, Step
 
@@ -85,12 +86,9 @@ class Renderer:
         self.chain = chain
         self.ids = ids
         self.head = head
-        self.stirred = stirred
         self.running = options.open_calls == "say_running"
         self._owners = owners
-        self._news: dict[str | None, list[News]] = {}
-        for item in chain.news:
-            self._news.setdefault(item.after, []).append(item)
+        self.news = LateNews(self.calls, chain, ids, options, stirred)
 
     def owns(self, item_id: str, fact_id: str, number: int) -> bool:
         """Whether this part is the first with its item's id."""
@@ -148,7 +146,7 @@ class Renderer:
             side.told(call, found)
         side.items.extend(out.decisions.values())
         side.items.extend({"role": "user", "content": text} for text in out.quotes)
-        here: list[tuple[int, Any]] = [(_seq(item), item) for item in (*step.behind, *self._items(step))]
+        here: list[tuple[int, Any]] = [(seq_of(item), item) for item in (*step.behind, *self._items(step))]
         limit = None if step.last else self._next(step)
         for seq, key in placed:
             if limit is not None and seq > limit:
@@ -177,7 +175,7 @@ class Renderer:
 
     def _items(self, step: Step) -> list[News]:
         """News of this chain that stands in this step, and what there is to tell since the last request."""
-        found = list(self._news.get(step.after, ()))
+        found = list(self.news.by_step.get(step.after, ()))
         if step.last and self.chain.base is not None:
             found.extend(self._fresh_news(step))
         return found
@@ -185,7 +183,7 @@ class Renderer:
     def _fresh_news(self, step: Step) -> list[News]:
         """News about calls that were told otherwise, or left open, in an earlier request of this chain."""
         found = []
-        for key in self.stirred:
+        for key in self.news.stirred:
             call, told = self.calls[key], self.chain.states[key]
             kind = notices.told_kind(call, running=self.running)
             now = state(call, kind)
@@ -205,8 +203,3 @@ class Renderer:
             news = News(key, now[0], text, after=step.after, seq=seq, result=now[1], effects=now[2])
             found.append(news)
         return found
-
-
-def _seq(item: Any) -> int:
-    seq: int = item.seq if isinstance(item, News) else item.fact.seq
-    return seq

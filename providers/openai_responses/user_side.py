@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from normalizer import notices
@@ -88,15 +87,7 @@ class Side:
         else:
             self.items.append({"role": "user", "content": item.text})
             self._behind_news(item.call_id, item.result)
-        if item not in renderer.chain.news:
-            self.rendered.news.append(replace(item, after=self.step.after))
-            self.rendered.adjustments.append(
-                Adjustment(
-                    "late_news",
-                    f"call {named(item.call_id)} was told otherwise before; what is known now is told at the end",
-                    item.outcome, item.call_id, (item.result,) if item.result else (), item.text or None,
-                )
-            )  # fmt: skip
+        renderer.news.note(self.step, item, self.rendered)
 
     def _behind_news(self, key: str, result: str | None) -> None:
         """What the result in news holds beside words, under a label that names its call."""
