@@ -10,6 +10,7 @@ from normalizer.projection import Adjustment
 from normalizer.providers.anthropic import keys, result_blocks, words
 from normalizer.redaction import named
 from normalizer.remainders import received, remainder
+from normalizer.results import answer, further, in_order, noticed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,7 +27,7 @@ def results(renderer: Renderer, out: Out, side: Side, rendered: Rendered[Any], s
     calls = out.calls
     chain_told = renderer.chain.told
     if len(calls) > 1:
-        calls = _in_order(renderer, calls)
+        calls = in_order(calls, chain_told)
     blocks: list[dict[str, Any]] = []
     groups: set[int] = set()
     for call in calls:
@@ -95,33 +96,11 @@ def _split_as_received(renderer: Renderer, calls: list[Call], behind: Sequence[E
     return not any(entry.fact.seq < last for entry in behind)
 
 
-def _in_order(renderer: Renderer, calls: list[Call]) -> list[Call]:
-    """As they were sent; else as they were recorded, if all were; else in the order of the calls."""
-    told = renderer.chain.told
-    if all(call.key in told for call in calls):
-        order = {key: n for n, key in enumerate(told)}
-        return sorted(calls, key=lambda call: order[call.key])
-    shown = [call.facts[0].seq for call in calls if call.facts and call.facts[0].group is not None]
-    if len(shown) == len(calls):
-        return sorted(calls, key=lambda call: call.facts[0].seq)
-    return calls
-
-
 def _answer(
     renderer: Renderer, call: Call, wire_id: str, side: Side, rendered: Rendered[Any], out: Out
 ) -> tuple[dict[str, Any], int | None]:
     """The result block of one call, and the message that it came in."""
-    told = renderer.chain.told.get(call.key)
-    late = next((f.seq for f in call.facts if f.kind == "outcome_attested" and f.late), None)
-    if told is not None:
-        kind, text = told.outcome, told.text
-        fact = next((f for f in call.facts if f.fact_id == told.result), None) if text is None else None
-    elif late is not None:
-        call, kind, fact, text = *notices.told_before(call, late), None
-    else:
-        kind = notices.told_kind(call, running=renderer.running)
-        fact = call.result if kind == "completed" else None
-        text = None
+    call, kind, fact, text = answer(call, renderer.chain, running=renderer.running)
     if fact is not None and fact.content is not None:  # type: ignore[union-attr]
         return _recorded(renderer, call, fact, wire_id, side, rendered, out)
     if text is None:
@@ -139,16 +118,7 @@ def _answer(
 
 def _note_notice(call: Call, kind: str, text: str, rendered: Rendered[Any]) -> bool:
     """Report a notice; whether it differs from what was read."""
-    rendered.adjustments.append(
-        Adjustment(
-            "notice",
-            f"call {named(call.key)} has no recorded result: its outcome ({kind}) is told instead",
-            kind,
-            call.key,
-            tuple(f.fact_id for f in call.facts),
-            notices.stood_for(call),
-        )
-    )
+    rendered.adjustments.append(noticed(call, kind))
     body = text.split("\n", 1)[1].rpartition("\n")[0] if "\n" in text else text
     return not any(
         f.kind == "outcome_attested" and f.notice is not None and f.notice == body for f in call.facts
@@ -166,18 +136,7 @@ def _recorded(
 ) -> tuple[dict[str, Any], int | None]:
     """A recorded result, verbatim as far as the API takes it."""
     rendered.told.append((call.key, "completed", None, call.part.name))
-    if call.conflicting:
-        rendered.adjustments.extend(
-            Adjustment(
-                "merged",
-                f"a further result of call {named(call.key)} is not sent",
-                "ANT-PAIR-006",
-                call.key,
-                (fact_id,),
-                content,
-            )
-            for fact_id, content in call.further_results
-        )
+    rendered.adjustments.extend(further(call, "ANT-PAIR-006"))
     raw = fact.raw.value if fact.raw is not None and _own(fact.raw.value) else None  # type: ignore[union-attr]
     failed = bool(fact.is_error)  # type: ignore[union-attr]
     if raw is not None:

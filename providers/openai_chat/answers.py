@@ -14,6 +14,7 @@ from normalizer.projection import Adjustment
 from normalizer.providers.openai_chat import keys, media, replies, wire
 from normalizer.redaction import named
 from normalizer.remainders import remainder, whole
+from normalizer.results import answer, further, in_order, noticed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,8 +32,8 @@ def results(renderer: Renderer, step: Step, spoken: Spoken, out: Out, rendered: 
     """One message for each call, directly behind the message that made them."""
     entry = step.reply
     assert entry is not None  # noqa: S101 - only replies have calls
-    calls = spoken.calls if len(spoken.calls) < 2 else in_order(renderer, spoken.calls)
     told = renderer.chain.told
+    calls = in_order(spoken.calls, told, _place)
     for call in calls:
         wire_id = renderer.ids[call.key]
         if not told and not spoken.legacy and (content := _plain(call)) is not None:
@@ -66,16 +67,6 @@ def _plain(call: Call) -> str | None:
     return None if fact.is_error or len(fact.content) > wire.MAX_STRING else fact.content
 
 
-def in_order(renderer: Renderer, calls: list[Call]) -> list[Call]:
-    """As they were sent; else as they were recorded, if all were; else in the order of the calls."""
-    told = renderer.chain.told
-    if told and all(call.key in told for call in calls):
-        order = {key: n for n, key in enumerate(told)}
-        return sorted(calls, key=lambda call: order[call.key])
-    places = {call.key: place for call in calls if (place := _place(call)) is not None}
-    return sorted(calls, key=lambda call: places[call.key]) if len(places) == len(calls) else calls
-
-
 def _place(call: Call) -> int | None:
     """Where the answer of a call stood."""
     for fact in call.facts:
@@ -97,37 +88,18 @@ def _answer(
     legacy: bool,
 ) -> dict[str, Any]:
     """The message that answers one call."""
-    told = renderer.chain.told.get(call.key)
-    late = next((f.seq for f in call.facts if f.kind == "outcome_attested" and f.late), None)
-    text: str | None = None
     fact: Any
-    if told is not None:
-        kind, text = told.outcome, told.text
-        fact = next((f for f in call.facts if f.fact_id == told.result), None) if text is None else None
-    elif late is not None:
-        call, kind, fact = notices.told_before(call, late)
-    else:
-        kind = notices.told_kind(call, running=renderer.running)
-        fact = call.result if kind == "completed" else None
+    call, kind, fact, text = answer(call, renderer.chain, running=renderer.running)
     name = call.part.name
     given = fact.content if fact is not None else None
     if fact is not None and given is not None and (given or not fact.is_error):
         rendered.told.append((call.key, "completed", None, name))
-        if call.conflicting:
-            out.notes.extend(
-                Adjustment("merged", f"a further result of call {named(call.key)} is not sent",
-                           "OAC-PAIR-005", call.key,
-                           (fact_id,), content)
-                for fact_id, content in call.further_results
-            )  # fmt: skip
+        out.notes.extend(further(call, "OAC-PAIR-005"))
         return _recorded(renderer, entry, call, fact, wire_id, out, legacy=legacy)
     if text is None:
         subject = wire.subject(name, call.part.arguments.text) if legacy else wire_id
         text = notices.notice(call, kind, subject, renderer.options.notices)
-    out.notes.append(
-        Adjustment("notice", f"call {named(call.key)} has no recorded result: its outcome ({kind}) is told instead",
-                   kind, call.key, tuple(f.fact_id for f in call.facts), notices.stood_for(call))
-    )  # fmt: skip
+    out.notes.append(noticed(call, kind))
     rendered.told.append((call.key, kind, text, name))
     return _message(renderer, call, wire_id, text, _own_raw(call.facts), legacy=legacy)
 

@@ -15,9 +15,10 @@ from normalizer.projection import Adjustment
 from normalizer.providers.openai_responses import items, keys, media, wire
 from normalizer.redaction import named
 from normalizer.remainders import remainder, whole
+from normalizer.results import further
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from normalizer.facts import CallFact
     from normalizer.providers.openai_responses.items import Item
@@ -185,7 +186,7 @@ def put_recorded(renderer: Renderer, call: Call, fact: Any, found: Answer) -> No
                        f"the result of call {named(call.key)} is marked as an error; there is no flag for it",
                        None, call.key, (fact.fact_id,), "is_error")
         )  # fmt: skip
-    notes.extend(_others(call))
+    notes.extend(further(call, "OAR-PAIR-003"))
     found.item = item
     found.notes = tuple(notes)
 
@@ -203,15 +204,6 @@ def _note_rest(call: Call, fact: Any, item: Item | None, notes: list[Adjustment]
 def _rest_of(call: Call, fact: Any, rest: str) -> Adjustment:
     message = f"the result of call {named(call.key)} says more than this API has a place for"
     return Adjustment("trimmed", message, "OAR-STRUCT-006", call.key, (fact.fact_id,), rest)
-
-
-def _others(call: Call) -> Iterator[Adjustment]:
-    """Further results that differ from the one that counts."""
-    if call.conflicting:
-        for fact_id, content in call.further_results:
-            yield Adjustment("merged", f"a further result of call {named(call.key)} is not sent",
-                             "OAR-PAIR-003", call.key,
-                             (fact_id,), content)  # fmt: skip
 
 
 def _usable(form: str, raw: Item) -> bool:

@@ -13,6 +13,7 @@ from normalizer.chains import state
 from normalizer.facts import News
 from normalizer.late_news import LateNews, seq_of
 from normalizer.providers.openai_responses import replies, user_side
+from normalizer.results import in_order
 from normalizer.stepping import Rendered, Rendering, Step
 
 if TYPE_CHECKING:
@@ -140,7 +141,7 @@ class Renderer:
                 front.append(call)
             else:
                 placed.append((after, call.key))
-        for call in self._in_order(front):
+        for call in in_order(front, self.chain.told):
             side.output(call, out.answers[call.key])
         for call, found in out.told:
             side.told(call, found)
@@ -161,17 +162,6 @@ class Renderer:
         """The `seq` of the reply behind a step that is not the last."""
         seq: int = self.entries[step.end].fact.seq
         return seq
-
-    def _in_order(self, calls: list[Call]) -> list[Call]:
-        """As they were sent; else as they were recorded, if all were; else in the order of the calls."""
-        told = self.chain.told
-        if len(calls) < 2:
-            return calls
-        if all(call.key in told for call in calls):
-            order = {key: n for n, key in enumerate(told)}
-            return sorted(calls, key=lambda call: order[call.key])
-        shown = [call.facts[0].seq for call in calls if call.facts and call.facts[0].group is not None]
-        return sorted(calls, key=lambda call: call.facts[0].seq) if len(shown) == len(calls) else calls
 
     def _items(self, step: Step) -> list[News]:
         """News of this chain that stands in this step, and what there is to tell since the last request."""

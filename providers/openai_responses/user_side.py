@@ -9,8 +9,8 @@ from normalizer.facts import News
 from normalizer.projection import Adjustment
 from normalizer.providers.openai_responses import answers, keys, media, replies, wire
 from normalizer.providers.openai_responses.top import envelope
-from normalizer.redaction import named
 from normalizer.remainders import whole
+from normalizer.results import noticed
 
 if TYPE_CHECKING:
     from normalizer.providers.openai_responses.answers import Answer
@@ -63,13 +63,7 @@ class Side:
             return
         self.items.append(found.item)
         if own_words is not None:
-            notes.append(
-                Adjustment(
-                    "notice",
-                    f"call {named(call.key)} has no recorded result: its outcome ({found.kind}) is told instead",
-                    found.kind, call.key, tuple(f.fact_id for f in call.facts), notices.stood_for(call),
-                )
-            )  # fmt: skip
+            notes.append(noticed(call, found.kind))
 
     def told(self, call: Call, found: Answer) -> None:
         """A call that is told in words, for good once it was sent so."""
