@@ -5,36 +5,28 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from normalizer.chains import Chain, Stirred, chain_of, stirred
-from normalizer.errors import CannotProject, OpenCalls
+from normalizer.errors import CannotProject
+from normalizer.grounds import Kept, ground, kept_by
 from normalizer.identity import hashed, mapped
-from normalizer.prefixes import changed, newly_told, sending
-from normalizer.projection import Adjustment, Options, Projection
+from normalizer.prefixes import changed
 from normalizer.providers.anthropic import marks, top, wire
 from normalizer.providers.anthropic.render import Flow, Renderer
 from normalizer.stepping import Rendering, render_steps
-from normalizer.wire_ids import WireIds, wire_ids
 
 if TYPE_CHECKING:
     from collections.abc import Container
 
+    from normalizer.projection import Adjustment, Options, Projection
     from normalizer.transcript import Transcript
 
 _FIRST: Final = Flow()
 
 
 @dataclass(slots=True)
-class _Kept:
+class _Kept(Kept):
     """What one projection keeps for the next."""
 
-    lineage: object
-    options: Options
-    model: str | None
-    chain: Chain
-    ids: WireIds
     top: top.Top
-    rendering: Rendering[Flow]
-    news: Stirred
     opened: tuple[bool, bool]
 
 
@@ -48,45 +40,23 @@ def project(transcript: Transcript, options: Options, previous: Projection | Non
         raise CannotProject(
             f"the target 'anthropic' has no profile {options.profile!r}", reason="unknown_profile"
         )
-    if options.open_calls == "refuse" and transcript.pending:
-        raise OpenCalls(transcript.pending)
     named = options.model or last_model(transcript)
     model = named or wire.COMMONEST
-    kept = previous._kept if previous is not None else None  # noqa: SLF001
-    lineage = transcript.lineage
-    if not isinstance(kept, _Kept) or (kept.lineage, kept.options, kept.model) != (lineage, options, named):
-        kept = None
-    chain = chain_of(
-        transcript, wire.API, named, None, options.account, kept.chain if kept is not None else None
-    )
-    new_told = newly_told(transcript, kept.chain.seen) if kept is not None else []
-    ids = wire_ids(
-        transcript.calls,
-        transcript.server_calls,
-        chain.told,
-        _give,
-        kept.ids if kept is not None else None,
-        new_told,
-    )
+    kept = kept_by(previous, _Kept, transcript, options, named)
+    base = ground(transcript, wire.API, options, named, _give, transcript.server_calls, kept)
+    chain = base.chain
     head = top.build(
         transcript,
         wire.capability(model),
         kept.top if kept is not None else None,
-        len(kept.ids) if kept is not None else 0,
+        len(kept.ground.ids) if kept is not None else 0,
     )
-    news = stirred(
-        transcript,
-        chain,
-        new_told,
-        kept.news if kept is not None else None,
-        running=options.open_calls == "say_running",
-    )
-    renderer = Renderer(transcript, options, model, chain, ids.by_key.lookup, head, news.keys)
+    renderer = Renderer(transcript, options, model, chain, base.ids.by_key.lookup, head, base.stirred.keys)
     # who may stand first depends on whether anybody of the user's side has spoken, and whether news of it was read
     opened = renderer.beginning.first_user < len(transcript.entries), renderer.beginning.leads
     same = kept is not None and kept.top is head and kept.opened == opened and not chain.restarted
     before = kept.rendering if kept is not None and same else None
-    rendering = render_steps(transcript, _FIRST, renderer, before, new_told)
+    rendering = render_steps(transcript, _FIRST, renderer, before, base.newly_told)
     if not rendering.messages:
         raise CannotProject(
             "there is no message to send: the history holds nothing that may stand in one",
@@ -95,16 +65,7 @@ def project(transcript: Transcript, options: Options, previous: Projection | Non
     notes = [*head.adjustments, *rendering.adjustments.listed()]
     request = _request(named, head, rendering, notes)
     notes.extend(changed(chain, head, rendering, "messages"))
-    final = rendering.last
-    return Projection(
-        request=request,
-        adjustments=tuple(notes),
-        late_news=tuple(note.content or "" for note in final.adjustments if note.kind == "late_news"),
-        ready=final.asks,
-        _ids=ids,
-        _sending=lambda: sending(wire.API, transcript, options, named, chain, head, ids, rendering),
-        _kept=_Kept(lineage, options, named, chain, ids, head, rendering, news, opened),
-    )
+    return base.projection(request, notes, head, rendering, _Kept(base, rendering, head, opened))
 
 
 def last_model(transcript: Transcript) -> str | None:

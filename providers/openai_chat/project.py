@@ -5,15 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from normalizer.chains import Chain, Stirred, chain_of, stirred
-from normalizer.errors import CannotProject, OpenCalls
+from normalizer.errors import CannotProject
+from normalizer.grounds import Kept, ground, kept_by
 from normalizer.parts import Json
-from normalizer.prefixes import changed, newly_told, sending
+from normalizer.prefixes import changed
 from normalizer.projection import Adjustment, Options, Projection
 from normalizer.providers.openai_chat import calls, top, user_side, wire
 from normalizer.providers.openai_chat.render import Flow, Out, Renderer
 from normalizer.stepping import Rendering, render_steps
-from normalizer.wire_ids import WireIds, wire_ids
 
 if TYPE_CHECKING:
     from normalizer.providers.openai_chat.wire import Profile
@@ -21,17 +20,10 @@ if TYPE_CHECKING:
 
 
 @dataclass(slots=True)
-class _Kept:
+class _Kept(Kept):
     """What one projection keeps for the next."""
 
-    lineage: object
-    options: Options
-    model: str | None
-    chain: Chain
-    ids: WireIds
     top: top.Top
-    rendering: Rendering[Flow]
-    news: Stirred
 
 
 _FIRST: Final = Flow()
@@ -50,37 +42,21 @@ def project(transcript: Transcript, options: Options, previous: Projection | Non
             f"the target {wire.API!r} has no profile {options.profile!r}; profiles: {', '.join(wire.PROFILES)}",
             reason="unknown_profile",
         )
-    if options.open_calls == "refuse" and transcript.pending:
-        raise OpenCalls(transcript.pending)
     model = options.model or last_model(transcript)
-    kept = previous._kept if previous is not None else None  # noqa: SLF001 - what this module keeps itself
-    lineage = transcript.lineage
-    if not isinstance(kept, _Kept) or (kept.lineage, kept.options, kept.model) != (lineage, options, model):
-        kept = None
-    chain = chain_of(
-        transcript,
-        wire.API,
-        model,
-        options.profile,
-        options.account,
-        kept.chain if kept is not None else None,
-    )
-    new_told = newly_told(transcript, kept.chain.seen) if kept is not None else []
-    ids = wire_ids(
-        transcript.calls, {}, chain.told, calls.give, kept.ids if kept is not None else None, new_told
-    )
+    kept = kept_by(previous, _Kept, transcript, options, model)
+    base = ground(transcript, wire.API, options, model, calls.give, {}, kept)
+    chain = base.chain
     head = top.build(transcript, profile, model, chain.sent.values(), kept.top if kept is not None else None)
-    news = stirred(
-        transcript,
-        chain,
-        new_told,
-        kept.news if kept is not None else None,
-        running=options.open_calls == "say_running",
+    renderer = Renderer(
+        transcript, options, profile, model, chain, base.ids.by_key.lookup, head, base.stirred.keys
     )
-    renderer = Renderer(transcript, options, profile, model, chain, ids.by_key.lookup, head, news.keys)
     reusable = kept is not None and head.shapes(kept.top) and not chain.restarted
     rendering = render_steps(
-        transcript, _FIRST, renderer, kept.rendering if kept is not None and reusable else None, new_told
+        transcript,
+        _FIRST,
+        renderer,
+        kept.rendering if kept is not None and reusable else None,
+        base.newly_told,
     )
     notes = [*head.adjustments, *rendering.adjustments.listed()]
     messages = _messages(renderer, profile, rendering, notes)
@@ -90,15 +66,8 @@ def project(transcript: Transcript, options: Options, previous: Projection | Non
             reason="no_messages",
         )
     notes.extend(changed(chain, head, rendering, "messages"))
-    final = rendering.last
-    return Projection(
-        request=_request(model, head, messages),
-        adjustments=tuple(notes),
-        late_news=tuple(note.content or "" for note in final.adjustments if note.kind == "late_news"),
-        ready=final.asks,
-        _ids=ids,
-        _sending=lambda: sending(wire.API, transcript, options, model, chain, head, ids, rendering),
-        _kept=_Kept(lineage, options, model, chain, ids, head, rendering, news),
+    return base.projection(
+        _request(model, head, messages), notes, head, rendering, _Kept(base, rendering, head)
     )
 
 

@@ -5,20 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from normalizer.chains import Chain, Stirred, chain_of, stirred
-from normalizer.errors import CannotProject, OpenCalls
+from normalizer.errors import CannotProject
+from normalizer.grounds import Kept, ground, kept_by
 from normalizer.identity import hashed, mapped
-from normalizer.prefixes import changed, newly_told, sending
-from normalizer.projection import Options, Projection
+from normalizer.prefixes import changed
 from normalizer.providers.openai_responses import held, top, wire
 from normalizer.providers.openai_responses.render import FIRST, Flow, Renderer
 from normalizer.sharing import SharedDict
 from normalizer.stepping import Rendering, render_steps
-from normalizer.wire_ids import WireIds, wire_ids
 
 if TYPE_CHECKING:
     from collections.abc import Container
 
+    from normalizer.projection import Options, Projection
     from normalizer.transcript import Entry, Transcript
 
 PROFILES: Final = frozenset({"azure", "vllm", "openrouter"})
@@ -26,18 +25,11 @@ PROFILES: Final = frozenset({"azure", "vllm", "openrouter"})
 
 
 @dataclass(slots=True)
-class _Kept:
+class _Kept(Kept):
     """What one projection keeps for the next."""
 
-    lineage: object
-    options: Options
-    model: str | None
-    chain: Chain
-    ids: WireIds
     owners: _Owners
     top: top.Top
-    rendering: Rendering[Flow]
-    news: Stirred
 
 
 def project(transcript: Transcript, options: Options, previous: Projection | None = None) -> Projection:
@@ -52,61 +44,33 @@ def project(transcript: Transcript, options: Options, previous: Projection | Non
             f"the target {wire.API!r} has no profile {options.profile!r}; profiles: {', '.join(sorted(PROFILES))}",
             reason="unknown_profile",
         )
-    if options.open_calls == "refuse" and transcript.pending:
-        raise OpenCalls(transcript.pending)
     model = options.model or last_model(transcript)
-    kept = previous._kept if previous is not None else None  # noqa: SLF001 - what this module keeps itself
-    lineage = transcript.lineage
-    if not isinstance(kept, _Kept) or (kept.lineage, kept.options, kept.model) != (lineage, options, model):
-        kept = None
-    chain = chain_of(
-        transcript,
-        wire.API,
-        model,
-        options.profile,
-        options.account,
-        kept.chain if kept is not None else None,
-    )
-    new_told = newly_told(transcript, kept.chain.seen) if kept is not None else []
-    ids = wire_ids(
-        transcript.calls,
-        transcript.server_calls,
-        chain.told,
-        _give,
-        kept.ids if kept is not None else None,
-        new_told,
-    )
+    kept = kept_by(previous, _Kept, transcript, options, model)
+    base = ground(transcript, wire.API, options, model, _give, transcript.server_calls, kept)
+    chain = base.chain
     owners = _owners(transcript.entries, kept.owners if kept is not None else None)
     head = top.build(transcript, chain.base, kept.top if kept is not None else None)
-    news = stirred(
-        transcript,
-        chain,
-        new_told,
-        kept.news if kept is not None else None,
-        running=options.open_calls == "say_running",
-    )
     renderer = Renderer(
-        transcript, options, model, chain, ids.by_key.lookup, head, owners.first.lookup, news.keys
+        transcript,
+        options,
+        model,
+        chain,
+        base.ids.by_key.lookup,
+        head,
+        owners.first.lookup,
+        base.stirred.keys,
     )
     reusable = kept is not None and kept.top is head and not chain.restarted
     before = kept.rendering if kept is not None and reusable else None
-    rendering = render_steps(transcript, FIRST, renderer, before, new_told)
+    rendering = render_steps(transcript, FIRST, renderer, before, base.newly_told)
     notes = [*head.adjustments, *rendering.adjustments.listed()]
     border = held.border(transcript, options, renderer, rendering, notes)
     if not rendering.messages and not border.named:
         raise CannotProject("there is nothing to send: the history holds no item", reason="no_messages")
     if not border.named:
         notes.extend(changed(chain, head, rendering, "items"))
-    final = rendering.last
-    return Projection(
-        request=_request(transcript, model, head, rendering, border),
-        adjustments=tuple(notes),
-        late_news=tuple(note.content or "" for note in final.adjustments if note.kind == "late_news"),
-        ready=final.asks,
-        _ids=ids,
-        _sending=lambda: sending(wire.API, transcript, options, model, chain, head, ids, rendering),
-        _kept=_Kept(lineage, options, model, chain, ids, owners, head, rendering, news),
-    )
+    request = _request(transcript, model, head, rendering, border)
+    return base.projection(request, notes, head, rendering, _Kept(base, rendering, owners, head))
 
 
 def last_model(transcript: Transcript) -> str | None:
