@@ -1,8 +1,7 @@
-"""What every reader uses to turn messages into facts: numbering, pairing, turns, and what is no fact.
+"""What every reader uses to turn messages into facts: numbering, turns, and results at their calls.
 
-Results are paired with calls in one pass over the history: a result belongs to the newest reply before it
-that used its id, there to the first call without a real result. If no reply did, the first later one in
-the same turn is meant, else the result is an orphan. A placeholder never takes a real result's place.
+A result whose id no reply before it used is that of the first later one in the same turn, else an orphan. A
+placeholder never takes a real result's place.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from normalizer.facts import (
 )
 from normalizer.findings import Finder
 from normalizer.frozen import maker
-from normalizer.notices import WAITS, stated
+from normalizer.notices import WAITS, read_back, stated
 from normalizer.pairing import Pairing, Use, open_one
 from normalizer.parts import Json
 from normalizer.placeholders import FIRST
@@ -121,13 +120,9 @@ class Recorder(Finder):
         self.interrupted = self.failed = False
         self.facts.append(
             TurnEnded(
-                fact_id=f"{self.turn}/ended",
-                seq=self.next_seq(),
-                source=self.source,
-                turn_id=self.turn,
-                status=status,
+                fact_id=f"{self.turn}/ended", seq=self.next_seq(), source=self.source, turn_id=self.turn, status=status
             )
-        )
+        )  # fmt: skip
 
     def user(
         self, place: str, parts: tuple[Part, ...], *, string: bool = False, group: int | None = None,
@@ -142,6 +137,24 @@ class Recorder(Finder):
                 group=group, by=by, at=at, raw=raw,
             )
         )  # fmt: skip
+
+    def said(
+        self, place: str, parts: tuple[Part, ...], *, string: bool = False, group: int | None = None,
+        raw: Json | None = None,
+    ) -> None:  # fmt: skip
+        """Words of the user's side; late news of ours among them are attested outcomes in their place."""
+        run: list[Part] = []
+        for at, part in enumerate(parts):
+            found = self.news_in(part.text) if part.kind == "text" and part.raw is None else None
+            if found is None:
+                run.append(part)
+                continue
+            if run:
+                self.user(f"{place}:{at}", tuple(run), group=group, raw=raw)
+                run = []
+            self.late_news(f"{place}:late{at}", found, group)
+        if run or not parts:
+            self.user(place, tuple(run), string=string, group=group, raw=raw)
 
     def reply(self, place: str, parts: tuple[Part, ...], *, cut: bool = False, **more: Any) -> None:
         """A model's reply; `more` are fields of `ModelReplied`, with `cut` of `ReplyCut`.
@@ -196,11 +209,11 @@ class Recorder(Finder):
     def usual_result(self, place: str, wire_id: str, content: str, group: int) -> None:
         """The short way of `result` for a plain text that stands directly behind its call."""
         uses = self.uses.get(wire_id)
-        if uses is None or len(uses) != 1 or self.talk_since_reply or (content and content[0] in FIRST):
-            self.result(place, wire_id, content, is_error=False, group=group)
-            return
-        use = uses[0]
-        if use.real or use.said or use.step != self.step:
+        use = uses[0] if uses is not None and len(uses) == 1 else None
+        if (
+            use is None or use.real or use.said or use.step != self.step or self.talk_since_reply
+            or (content and content[0] in FIRST)
+        ):  # fmt: skip
             self.result(place, wire_id, content, is_error=False, group=group)
             return
         use.real = True
@@ -288,6 +301,11 @@ class Recorder(Finder):
         self._say(fact, use)
         return use.key
 
+    def news_in(self, text: str) -> ReadBack | None:
+        """The late news of ours about a call in the history that a text is, if it is one."""
+        found = read_back(text, None)
+        return found if found and found.form == "late" and (found.call_id or "") in self.uses else None
+
     def late_news(self, place: str, found: ReadBack, group: int | None) -> None:
         """Late news of ours, in its place: what it says of its call counts from here on."""
         use = self.uses[found.call_id or ""][0]
@@ -300,7 +318,7 @@ class Recorder(Finder):
 
     def _say(self, fact: Any, use: Use) -> None:
         """Record what is stated of a call. One that was told as running keeps its turn open until something ends it."""
-        self.facts.append(_for_call(fact, use.key))
+        self.facts.append(fact if fact.call_id == use.key else replace(fact, call_id=use.key))
         self.running.pop(use.key, None)
         if getattr(fact, "evidence", None) != RUNNING:
             return
@@ -344,12 +362,8 @@ class Recorder(Finder):
         elif use.said:
             self._second(use, place)
         if use.step != self.step or self.talk_since_reply:
-            self.finding(
-                "displaced_result",
-                f"the result of call {named(wire_id)} does not stand directly behind it",
-                place,
-                wire_id,
-            )
+            message = f"the result of call {named(wire_id)} does not stand directly behind it"
+            self.finding("displaced_result", message, place, wire_id)
         return use
 
     def _second(self, use: Use, place: str) -> None:
@@ -379,7 +393,3 @@ class Recorder(Finder):
             for wire_id, use in self._pairing.unanswered():
                 self.finding("missing_result", f"call {named(use.key)} has no result", use.place, wire_id)
         return tuple(self.facts)
-
-
-def _for_call(fact: Any, key: str) -> Any:
-    return fact if fact.call_id == key else replace(fact, call_id=key)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from normalizer import cleaning
-from normalizer.notices import MARK, read_back
+from normalizer.notices import MARK
 from normalizer.parts import Json, Opaque, Text
 from normalizer.providers.anthropic.blocks import RESULT_KEYS, kept, part
 
@@ -55,26 +55,13 @@ def record(recorder: Recorder, place: str, content: Any, number: int) -> None:
 def _said(
     recorder: Recorder, place: str, parts: tuple[Part, ...], number: int, *, string: bool = False
 ) -> None:
-    """Words of the user's side; late news of ours among them are attested outcomes in their place."""
-    if not any(p.kind == "text" and p.text.startswith(MARK) for p in parts):
-        calls = [p for p in parts if p.kind in _OF_ASSISTANT]
-        if calls:
-            _misplaced(recorder, place, parts)
-        else:
-            recorder.user(place, parts, string=string, group=number)
-        return
-    run: list[Part] = []
-    for at, piece in enumerate(parts):
-        found = read_back(piece.text, None) if piece.kind == "text" and piece.raw is None else None
-        if found is None or found.form != "late" or (found.call_id or "") not in recorder.uses:
-            run.append(piece)
-            continue
-        if run:
-            recorder.user(f"{place}:{at}", tuple(run), group=number)
-            run = []
-        recorder.late_news(f"{place}:late{at}", found, number)
-    if run:
-        recorder.user(place, tuple(run), string=string, group=number)
+    """Words of the user's side, unless there is something among them that only a model writes."""
+    if any(p.kind in _OF_ASSISTANT for p in parts) and not any(
+        p.kind == "text" and p.text.startswith(MARK) for p in parts
+    ):
+        _misplaced(recorder, place, parts)
+    else:
+        recorder.said(place, parts, string=string, group=number)
 
 
 def _misplaced(recorder: Recorder, place: str, parts: tuple[Part, ...]) -> None:

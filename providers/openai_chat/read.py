@@ -19,7 +19,6 @@ from normalizer.recording import Recorder
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from normalizer.notices import ReadBack
     from normalizer.parts import Part
     from normalizer.provider import Origin
 
@@ -154,27 +153,7 @@ class _Reader:
         parts, string = self._content(place, message.get("content"))
         recorder.open_turn()
         raw = None if list(message) == ["role", "content"] else _skeleton(message)
-        if not any(p.kind == "text" and p.text.startswith(MARK) for p in parts):
-            recorder.user(place, parts, string=string, group=number, raw=raw)
-            return
-        run: list[Part] = []
-        for at, piece in enumerate(parts):
-            if (news := self._late_news(piece)) is None:
-                run.append(piece)
-                continue
-            if run:
-                recorder.user(f"{place}:{at}", tuple(run), group=number, raw=raw)
-                run = []
-            recorder.late_news(f"{place}:late{at}", news, number)
-        if run:
-            recorder.user(place, tuple(run), string=string, group=number, raw=raw)
-
-    def _late_news(self, piece: Part) -> ReadBack | None:
-        """Late news of ours about a call in the history; None where a piece is anything else."""
-        found = read_back(piece.text, None) if piece.kind == "text" and piece.raw is None else None
-        if found is None or found.form != "late" or (found.call_id or "") not in self.recorder.uses:
-            return None
-        return found
+        recorder.said(place, parts, string=string, group=number, raw=raw)
 
     def _content(self, place: str, content: Any) -> tuple[tuple[Part, ...], bool]:
         """The parts of a content, and whether it was one text."""

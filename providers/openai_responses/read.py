@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Final
 from normalizer import cleaning
 from normalizer.beginnings import begins_json
 from normalizer.facts import ToolsDeclared
-from normalizer.notices import MARK, read_back
 from normalizer.parts import Json, Opaque, Text, Tool
 from normalizer.providers.openai_responses import items, outputs, wire
 from normalizer.reading import Reading
@@ -312,21 +311,13 @@ class _Reader:
             self.recorder.leftover(place, "a message of an unknown role", item)
             return
         plain = list(item) == _MODEL_KEYS
-        if plain and string and self._late_news(number, content, place):
+        if plain and isinstance(content, str) and (news := self.recorder.news_in(content)) is not None:
+            self.recorder.late_news(place, news, number)
             return
         self.recorder.open_turn()
         # a message of no parts is sent back only where it is on record that this API had it so
         raw = None if plain and parts else Json.of({**item, "content": None})
         self.recorder.user(place, parts, string=string, group=number, raw=raw)
-
-    def _late_news(self, number: int, text: Any, place: str) -> bool:
-        """News of ours about a call, in its place; False where the text is an ordinary one."""
-        recorder = self.recorder
-        found = read_back(text, None) if text.startswith(MARK) else None
-        if found is None or found.form != "late" or (found.call_id or "") not in recorder.uses:
-            return False
-        recorder.late_news(place, found, number)
-        return True
 
     def _output(self, number: int, item: Item, place: str) -> None:
         """An output; one whose call the provider holds stays as it is."""
