@@ -28,7 +28,8 @@ class Chain:
     `aside` are calls that were told in words only. `gone` are the states that news told of calls which summaries and
     rewinds have taken away together with the news. `barred` is the `seq` up to which no reasoning goes back, since a
     request with it was refused. `restarted` says that the newest request was refused, so that the prefix begins anew.
-    `began` is the same object for a chain and what it grows to.
+    `began` is the same object for a chain and what it grows to: what was rendered for it stands. One that begins anew
+    behind a refusal has another.
     """
 
     base: RequestSent | None = None
@@ -106,7 +107,7 @@ def chain_of(
     account: str | None,
     before: Chain | None = None,
 ) -> Chain:
-    """The chain of a target in this transcript; `before` is that of an earlier transcript of the same lineage."""
+    """The chain of a target in this transcript; `before` is that of an earlier transcript that this one grew from."""
     requests, refused = transcript.requests, transcript.refusals
     cuts = transcript.cuts
     if before is not None and (
@@ -161,7 +162,7 @@ def stirred(
     *,
     running: bool,
 ) -> Stirred:
-    """What has changed since it was told. `before` are those of an earlier transcript of the same lineage.
+    """What has changed since it was told. `before` are those of an earlier transcript that this one grew from.
 
     Then only what was touched, or told, since is looked at. `running` as in `notices.told_kind`.
     """

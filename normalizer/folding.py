@@ -86,6 +86,7 @@ class _Folding:
             for undone in stored[before:]:
                 del index[undone.fact_id]
             del stored[before:]
+            kept.claim.give(before)
             raise
         kept.size = len(stored)
         if self.full and kept.cut:
@@ -97,6 +98,7 @@ class _Folding:
             entries = chain(reversed(self.entries), reversed(self.base))
             self.calls.settle_servers(next((e.fact for e in entries if e.kind == "reply"), None), self.turns)
         kept.touched_to = len(kept.touched)
+        kept.claim.give(kept.size)
         return self._transcript()
 
     def _new(self, facts: Sequence[Fact]) -> list[Fact]:

@@ -79,9 +79,8 @@ def kept_by(
     kept = previous._kept if previous is not None else None  # noqa: SLF001 - it is kept for this
     if not isinstance(kept, kind):
         return None
-    ground = kept.ground
-    same = (ground.transcript.lineage, ground.options, ground.model) == (transcript.lineage, options, model)
-    return kept if same else None
+    same = (kept.ground.options, kept.ground.model) == (options, model)
+    return kept if same and transcript.grew_from(kept.rendering.point) else None
 
 
 def ground(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from normalizer.sharing import Claim
 from normalizer.transcript import Turn, TurnStatus
 
 if TYPE_CHECKING:
@@ -23,10 +24,12 @@ _COPIED: Final = (
 
 class Kept:
     """What a fold keeps for the next one. Lists and indexes only grow and are shared; `size` and `touched_to` say how
-    much of them belongs to this transcript, so that an older one can still be folded onto (by a copy).
+    much of them belongs to this transcript, so that an older one can still be folded onto (by a copy). `claim` is on
+    making them longer: a fold has it while it runs, and gives it back.
     """
 
     __slots__ = (
+        "claim",
         "conflicts",
         "cut",
         "facts",
@@ -49,6 +52,7 @@ class Kept:
     )  # fmt: skip
 
     def __init__(self) -> None:
+        self.claim = Claim()
         self.facts: list[Fact] = []
         self.index: dict[str, int] = {}
         self.size = 0
@@ -72,13 +76,14 @@ class Kept:
     def extended(self) -> Kept:
         """A copy to go on with; the big lists are shared if nobody went on from here before."""
         new = Kept()
-        owner = len(self.facts) == self.size
-        new.facts = self.facts if owner else self.facts[: self.size]
-        new.index = self.index if owner else {f.fact_id: n for n, f in enumerate(new.facts)}
+        if self.claim.take(self.size):
+            new.claim, new.facts, new.index = self.claim, self.facts, self.index
+        else:
+            new.facts = self.facts[: self.size]
+            new.index = {fact.fact_id: n for n, fact in enumerate(new.facts)}
         new.size, new.last = self.size, self.last
-        new.touched = (
-            self.touched if len(self.touched) == self.touched_to else self.touched[: self.touched_to]
-        )
+        shares = new.facts is self.facts and len(self.touched) == self.touched_to
+        new.touched = self.touched if shares else self.touched[: self.touched_to]
         new.touched_to = self.touched_to
         for name in _COPIED:
             setattr(new, name, getattr(self, name).copy())

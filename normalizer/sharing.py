@@ -1,7 +1,8 @@
 """A list and a dict that grow from one projection to the next, with their beginnings shared.
 
 Whoever goes on from one holds the same items in the same memory: it costs what is new, not what is there. What a
-holder sees never changes. Only the first that goes on shares; a second one, from the same place, gets a copy.
+holder sees never changes. Only the first that goes on shares; a second one, from the same place, gets a copy, and so
+does one that comes at the same time in another thread.
 """
 
 from __future__ import annotations
@@ -14,16 +15,42 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 
+class Claim:
+    """Who may make something longer that several hold: whoever takes the claim on its length first, and nobody else.
+
+    Taking is one step for the interpreter. A lock could be held by another thread when a process forks, and then for
+    good in its child; a claim that was taken and never given back only costs a copy.
+    """
+
+    __slots__ = ("_open",)
+
+    def __init__(self) -> None:
+        self._open: list[int] = []
+
+    def give(self, length: int) -> None:
+        """Let somebody go on from this length."""
+        self._open[:] = [length]
+
+    def take(self, length: int) -> bool:
+        """Whether the caller is the one to go on from this length."""
+        try:
+            self._open.remove(length)
+        except ValueError:
+            return False
+        return True
+
+
 class SharedList(Generic[T]):
     """The first `settled` items of a list that others may have made longer since, and items of its `own`.
 
     It grows by its `own` items, which are a plain list since most of the time of a long history goes there.
     """
 
-    __slots__ = ("_shared", "own", "settled")
+    __slots__ = ("_claim", "_shared", "own", "settled")
 
     def __init__(self) -> None:
         self._shared: list[T] = []
+        self._claim = Claim()
         self.settled = 0
         self.own: list[T] = []
 
@@ -53,12 +80,13 @@ class SharedList(Generic[T]):
         """A list that begins with the first `count` items of this one, to go on with."""
         new: SharedList[T] = SharedList()
         more = count - self.settled
-        new._shared, new.settled = self._shared, count
+        new._shared, new._claim, new.settled = self._shared, self._claim, count
         if more > 0:
-            if len(self._shared) != self.settled:  # somebody else went on from here
-                new._shared = self._shared[: self.settled]
+            if not self._claim.take(self.settled):  # somebody else went on from here
+                new._shared, new._claim = self._shared[: self.settled], Claim()
             new._shared.extend(self.own[:more])
             new.settled = len(new._shared)
+            new._claim.give(new.settled)
         return new
 
     def listed(self) -> list[T]:
@@ -71,10 +99,11 @@ class SharedList(Generic[T]):
 class SharedDict(Generic[K, V]):
     """The first `size` items of a dict to which others may have added since."""
 
-    __slots__ = ("_shared", "_size")
+    __slots__ = ("_claim", "_shared", "_size")
 
     def __init__(self) -> None:
         self._shared: dict[K, V] = {}
+        self._claim = Claim()
         self._size = 0
 
     def __len__(self) -> int:
@@ -88,14 +117,19 @@ class SharedDict(Generic[K, V]):
     def continued(self) -> SharedDict[K, V]:
         """A dict that begins with these items, to go on with."""
         new: SharedDict[K, V] = SharedDict()
-        new._shared = self._shared if len(self._shared) == self._size else self.made()
+        if self._claim.take(self._size):
+            new._shared, new._claim = self._shared, self._claim
+        else:
+            new._shared = self.made()
         new._size = self._size
         return new
 
     def settle(self) -> None:
         """Take what was put into `lookup` for this dict's own. Only who went on last may put anything there."""
         self._size = len(self._shared)
+        self._claim.give(self._size)
 
     def made(self) -> dict[K, V]:
         """All items, as a dict of the caller's own."""
-        return dict(islice(self._shared.items(), self._size))
+        found = self._shared.copy()  # in one step: somebody may be adding to it
+        return found if len(found) == self._size else dict(islice(found.items(), self._size))

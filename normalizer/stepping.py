@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from normalizer.facts import News
     from normalizer.projection import Adjustment
-    from normalizer.transcript import Entry, Transcript
+    from normalizer.transcript import Entry, Point, Transcript
 
 F = TypeVar("F")
 
@@ -97,8 +97,7 @@ class Rendering(Generic[F]):
     adjustments: SharedList[Adjustment] = field(default_factory=SharedList)
     digests: SharedList[tuple[int, str]] = field(default_factory=SharedList)
     step_of: dict[str, int] = field(default_factory=dict)
-    lineage: object = None
-    touches: int = 0
+    point: Point | None = None
     rendered: int = 0
 
     @property
@@ -108,15 +107,17 @@ class Rendering(Generic[F]):
 
     def digest(self, upto: int) -> tuple[int, str]:
         """How many blocks stand before step number `upto`, and their running digest."""
-        while len(self.digests) <= upto:
-            at = len(self.digests)
-            if at == 0:
-                self.digests.own.append((0, canonical.EMPTY))
-                continue
-            count, before = self.digests[at - 1]
-            pieces = self.slots[at - 1].rendered.block_bytes()
-            self.digests.own.append((count + len(pieces), canonical.running(before, pieces)))
-        return self.digests[upto]
+        digests = self.digests
+        while (at := len(digests)) <= upto:
+            found = (0, canonical.EMPTY)
+            if at:
+                count, before = digests[at - 1]
+                pieces = self.slots[at - 1].rendered.block_bytes()
+                found = count + len(pieces), canonical.running(before, pieces)
+            place = at - digests.settled
+            # in its place: another thread may have found it meanwhile
+            digests.own[place : place + 1] = [found]
+        return digests[upto]
 
     def digest_at(self, count: int) -> str | None:
         """The running digest of the first `count` blocks; None if there are fewer."""
@@ -171,7 +172,7 @@ def render_steps(
         at = _tail(before)
         slot = before.slots[at]
         result = _run(transcript, before._kept(at), slot.start, slot.flow, render)  # noqa: SLF001
-    result.lineage, result.touches = transcript.lineage, transcript.touches
+    result.point = transcript.point
     return result
 
 
@@ -185,10 +186,9 @@ def _tail(before: Rendering[Any]) -> int:
 
 def _changed(transcript: Transcript, before: Rendering[Any] | None, dirty: Iterable[str]) -> list[int] | None:
     """The steps that something was said about since `before`, in order; None where all have to be rendered."""
-    lineage = transcript.lineage
-    if before is None or not before.slots or lineage is None or before.lineage is not lineage:
+    if before is None or before.point is None or not before.slots or not transcript.grew_from(before.point):
         return None
-    touched = transcript.touched(before.touches) if before.touches <= transcript.touches else None
+    touched = transcript.touched(before.point.touches)
     if touched is None:
         return None
     found: set[int] = set()

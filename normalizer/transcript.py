@@ -23,6 +23,19 @@ EVERYTHING: Final = "*"
 """In the log of what was touched: the entries were rearranged."""
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Point:
+    """How far a conversation was folded: the list of its facts, how many there were, and how often something had been
+    said about a call.
+
+    Transcripts that were folded one onto the other share the list, each with what it began with at its beginning.
+    """
+
+    facts: list[Fact]
+    size: int
+    touches: int
+
+
 @dataclass(frozen=True, slots=True)
 class Turn:
     """One round of work. `lost`: its process is gone. `marks` are its words in the outcome table."""
@@ -248,13 +261,27 @@ class Transcript:
     _kept: Any = field(default=None, repr=False)
 
     @property
-    def lineage(self) -> object:
-        """The same object for transcripts that were folded one onto the other, so that work on one serves the next."""
-        return self._kept.touched if self._kept is not None else None
+    def point(self) -> Point | None:
+        """How far this conversation was folded."""
+        kept = self._kept
+        return Point(kept.facts, kept.size, kept.touched_to) if kept is not None else None
+
+    def grew_from(self, earlier: Point | None) -> bool:
+        """Whether this is the transcript that was folded up to there, or was folded onto it: work on it serves here.
+
+        Not so for an older transcript, nor for one that was folded onto the same one beside it.
+        """
+        kept = self._kept
+        return (
+            earlier is not None
+            and kept is not None
+            and earlier.facts is kept.facts
+            and earlier.size <= kept.size
+        )
 
     @property
     def touches(self) -> int:
-        """How often something was said about a call, in this lineage up to here."""
+        """How often something was said about a call, up to here."""
         return self._kept.touched_to if self._kept is not None else 0
 
     def touched(self, since: int) -> list[str] | None:

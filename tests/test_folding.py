@@ -290,3 +290,15 @@ def test_folding_onto_leaves_the_older_transcript_as_it_was() -> None:
     assert first.calls["toolu_1"].outcome.kind == "unknown"
     assert texts(other) == ["a", "", "c"]
     assert other.calls["toolu_1"].outcome.kind == "unknown"
+
+
+def test_two_folds_at_the_same_time_share_their_beginning_with_one_of_them_only() -> None:
+    kept = fold([said(1, "a")])._kept
+    one, other = kept.extended(), kept.extended()  # the second before the first has added anything
+    assert one.facts is kept.facts
+    assert other.facts == kept.facts
+    assert not {id(one.facts), id(one.index), id(one.touched)} & {
+        id(other.facts),
+        id(other.index),
+        id(other.touched),
+    }

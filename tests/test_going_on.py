@@ -12,9 +12,11 @@ from lawful import within
 
 import normalizer
 from normalizer import registry
-from normalizer.facts import CallCompleted, ModelReplied, Told, UserSaid
-from normalizer.parts import Json, ServerToolCall, Text, ToolCall
+from normalizer.facts import CallCompleted, ModelReplied, ReplyCut, Told, ToolsDeclared, UserSaid
+from normalizer.parts import Json, Reasoning, ServerToolCall, Text, Tool, ToolCall
+from normalizer.sent import request_sent
 from normalizer.sharing import SharedDict, SharedList
+from normalizer.stepping import Rendered, Rendering, Slot
 from normalizer.testing import histories
 from normalizer.wire_ids import wire_ids
 
@@ -114,6 +116,36 @@ def test_a_shared_dict_holds_what_its_holder_knows(steps: Sequence[tuple[int, li
         assert len(found) == len(items)
 
 
+def test_two_that_go_on_at_the_same_time_share_with_one_of_them_only() -> None:
+    base: SharedDict[str, str] = SharedDict()
+    base.lookup["first"] = "first"
+    base.settle()
+    both = [base.continued(), base.continued()]
+    for number, each in enumerate(both):
+        each.lookup[f"own {number}"] = "own"
+    for each in both:
+        each.settle()
+    assert [list(each.made()) for each in both] == [["first", "own 0"], ["first", "own 1"]]
+    assert list(base.made()) == ["first"]
+
+
+def test_digests_that_two_threads_make_at_the_same_time_are_made_once() -> None:
+    class Interrupted(Rendered[Any]):
+        """A step at whose digest another thread was quicker."""
+
+        def block_bytes(self) -> list[bytes]:
+            if self.blocks is None:
+                self.blocks = [b"block"]
+                rendering.digest(2)
+            return self.blocks
+
+    rendering: Rendering[Any] = Rendering()
+    for number in range(2):
+        rendering.slots.own.append(Slot(number, None, Interrupted([], None), 0, 0))
+    rendering.digest(2)
+    assert [count for count, _ in rendering.digests[:]] == [0, 1, 2]
+
+
 def said(seq: int, *parts: ToolCall | ServerToolCall) -> ModelReplied:
     return ModelReplied(
         fact_id=f"reply/{seq}", seq=seq, turn_id="t", api="anthropic", model="claude-opus-4-8", parts=parts
@@ -136,6 +168,79 @@ def test_a_projection_of_another_conversation_is_no_projection_to_go_on_from(tar
     found = normalizer.project(one, target, previous=normalizer.project(other, target))
     assert told_by(found) == told_by(normalizer.project(one, target))
     assert found.ids == {"one": "one"}
+
+
+def spoken(name: str, seq: int) -> list[Fact]:
+    """A reply without a call, and an answer to it."""
+    reply = ModelReplied(fact_id=f"{name}/{seq}", seq=seq, turn_id="t", parts=(Text(f"{name} says {seq}."),))
+    return [
+        reply,
+        UserSaid(fact_id=f"{name}/{seq + 1}", seq=seq + 1, turn_id="t", parts=(Text(f"To {name}."),)),
+    ]
+
+
+@pytest.mark.parametrize("target", registry.targets())
+def test_an_older_transcript_and_one_beside_it_are_projected_from_scratch(target: str) -> None:
+    older = normalizer.fold([UserSaid(fact_id="user", seq=1, turn_id="t", parts=(Text("Go."),))])
+    one, beside = (
+        normalizer.fold([*spoken(name, 2), *spoken(name, 4)], onto=older) for name in ("one", "beside")
+    )
+    previous = normalizer.project(one, target, previous=normalizer.project(older, target))
+    for transcript in (older, beside, one):
+        found = normalizer.project(transcript, target, previous=previous)
+        assert told_by(found) == told_by(normalizer.project(transcript, target))
+
+
+@pytest.mark.parametrize("target", registry.targets())
+def test_equal_calls_do_not_make_two_conversations_one(target: str) -> None:
+    def began(words: str) -> list[Fact]:
+        user = UserSaid(fact_id="user", seq=1, turn_id="t", parts=(Text(words),))
+        return [user, said(2, ToolCall("one", "run", Json("{}"))), done(3, "one")]
+
+    one, other = (normalizer.fold(began(words)) for words in ("Go.", "Stop."))
+    sent = request_sent(normalizer.project(one, target, model="m"), fact_id="sent", seq=4)
+    more = UserSaid(fact_id="more", seq=5, turn_id="t", parts=(Text("Well?"),))
+    one = normalizer.fold([sent, more], onto=one)
+    other_sent = request_sent(normalizer.project(other, target, model="m"), fact_id="other", seq=4)
+    other = normalizer.fold([other_sent, more], onto=other)
+    found = normalizer.project(other, target, model="m", previous=normalizer.project(one, target, model="m"))
+    assert told_by(found) == told_by(normalizer.project(other, target, model="m"))
+
+
+def test_what_was_projected_before_a_refusal_is_nothing_to_go_on_from() -> None:
+    model = "claude-opus-4-8"
+    thought = Reasoning("Hm.", Json.of({"type": "thinking", "thinking": "Hm.", "signature": "c2VhbA=="}))
+    user = UserSaid(fact_id="user", seq=1, turn_id="t", parts=(Text("Go."),))
+    reply = ModelReplied(
+        fact_id="reply", seq=2, turn_id="t", provider="anthropic", api="anthropic", model=model,
+        parts=(thought, Text("Gone.")),
+    )  # fmt: skip
+    transcript = normalizer.fold([user, reply, *spoken("one", 3), *spoken("one", 5)][:-1])
+    more = UserSaid(fact_id="more", seq=7, turn_id="t", parts=(Text("Well?"),))
+    transcript = normalizer.fold([more], onto=transcript)
+    before = normalizer.project(transcript, "anthropic", model=model)
+    refused = ReplyCut(
+        fact_id="cut", seq=9, refused=True, answers="sent", error="invalid signature in thinking block"
+    )
+    transcript = normalizer.fold([request_sent(before, fact_id="sent", seq=8), refused], onto=transcript)
+    again = request_sent(normalizer.project(transcript, "anthropic", model=model), fact_id="again", seq=10)
+    transcript = normalizer.fold([again, *spoken("one", 11)], onto=transcript)
+    found = normalizer.project(transcript, "anthropic", model=model, previous=before)
+    assert "c2VhbA==" in json.dumps(before.request)
+    assert "c2VhbA==" not in json.dumps(found.request)
+    assert told_by(found) == told_by(normalizer.project(transcript, "anthropic", model=model))
+
+
+@pytest.mark.parametrize("target", registry.targets())
+def test_what_a_host_adds_to_the_lists_of_a_request_is_in_no_later_one(target: str) -> None:
+    tools = ToolsDeclared(fact_id="tools", seq=1, tools=(Tool("run", "Runs.", Json.of({"type": "object"})),))
+    transcript = normalizer.fold([tools, UserSaid(fact_id="user", seq=2, turn_id="t", parts=(Text("Go."),))])
+    first = normalizer.project(transcript, target)
+    for value in first.request.values():
+        if isinstance(value, list):
+            value.append({"added": True})
+    again = normalizer.project(transcript, target, previous=first)
+    assert again.request == normalizer.project(transcript, target).request
 
 
 def test_the_id_of_a_later_server_call_is_taken_from_the_call_that_had_it() -> None:

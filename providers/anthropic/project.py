@@ -54,7 +54,12 @@ def project(transcript: Transcript, options: Options, previous: Projection | Non
     renderer = Renderer(transcript, options, model, chain, base.ids.by_key.lookup, head, base.stirred.keys)
     # who may stand first depends on whether anybody of the user's side has spoken, and whether news of it was read
     opened = renderer.beginning.first_user < len(transcript.entries), renderer.beginning.leads
-    same = kept is not None and kept.top is head and kept.opened == opened and not chain.restarted
+    same = (
+        kept is not None
+        and kept.top is head
+        and kept.opened == opened
+        and chain.began is kept.ground.chain.began
+    )
     before = kept.rendering if kept is not None and same else None
     rendering = render_steps(transcript, _FIRST, renderer, before, base.newly_told)
     if not rendering.messages:
@@ -94,10 +99,10 @@ def _request(
     if model:
         request["model"] = model
     if head.system is not None:
-        request["system"] = head.system
+        request["system"] = head.system if isinstance(head.system, str) else list(head.system)
     request["messages"] = rendering.messages.listed()
     if head.tools is not None:
-        request["tools"] = head.tools
+        request["tools"] = list(head.tools)
     flow = rendering.last.flow
     if flow.container:
         request["container"] = flow.container

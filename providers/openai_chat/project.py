@@ -50,7 +50,7 @@ def project(transcript: Transcript, options: Options, previous: Projection | Non
     renderer = Renderer(
         transcript, options, profile, model, chain, base.ids.by_key.lookup, head, base.stirred.keys
     )
-    reusable = kept is not None and head.shapes(kept.top) and not chain.restarted
+    reusable = kept is not None and head.shapes(kept.top) and chain.began is kept.ground.chain.began
     rendering = render_steps(
         transcript,
         _FIRST,
@@ -87,9 +87,9 @@ def _request(model: str | None, head: top.Top, messages: list[dict[str, Any]]) -
         request["model"] = model
     request["messages"] = messages
     if head.tools is not None:
-        request["tools"] = head.tools
+        request["tools"] = list(head.tools)
     if head.functions is not None:
-        request["functions"] = head.functions
+        request["functions"] = list(head.functions)
     return request
 
 

@@ -60,7 +60,7 @@ def project(transcript: Transcript, options: Options, previous: Projection | Non
         owners.first.lookup,
         base.stirred.keys,
     )
-    reusable = kept is not None and kept.top is head and not chain.restarted
+    reusable = kept is not None and kept.top is head and chain.began is kept.ground.chain.began
     before = kept.rendering if kept is not None and reusable else None
     rendering = render_steps(transcript, FIRST, renderer, before, base.newly_told)
     notes = [*head.adjustments, *rendering.adjustments.listed()]
@@ -128,7 +128,7 @@ def _request(
         request["instructions"] = head.instructions
     request["input"] = _input(transcript, rendering, border)
     if head.tools is not None:
-        request["tools"] = head.tools
+        request["tools"] = list(head.tools)
     request.update(border.named)
     return request
 
