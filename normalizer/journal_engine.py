@@ -17,11 +17,12 @@ from urllib.parse import quote, unquote
 
 from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, SQLAlchemyError
-from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from normalizer import journal_schema
 from normalizer.errors import JournalError
 from normalizer.journal_driven import BEGIN, Driven
+from normalizer.journal_errors import code, meaning
+from normalizer.redaction import named
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -40,36 +41,23 @@ _DRIVERS: Final = {
 _WRITES: Final = "normalizer_writes"
 _MIGRATION_LOCK: Final = 0x6E6F726D  # any fixed number: the key of an advisory lock
 
-# The beginning of an error's name (SQLite) or code (PostgreSQL) -> our word, and what to do.
-_ERRORS: Final = (
-    ("SQLITE_FULL", "full", "the disk or the database is full; free space and append again"),
-    (
-        "SQLITE_READONLY",
-        "read_only",
-        "it was opened for reading only, or this user may not write it or its folder",
-    ),
-    ("SQLITE_BUSY", "busy", "another process kept the database locked; try again"),
-    ("SQLITE_LOCKED", "busy", "another process kept the database locked; try again"),
-    ("SQLITE_NOTADB", "not_a_database", "the file is no SQLite database"),
-    ("SQLITE_CORRUPT", "damaged", "the file is damaged; restore it from a copy"),
-    (
-        "SQLITE_CANTOPEN",
-        "cannot_open",
-        "the file cannot be opened; does its folder exist, may this user use it?",
-    ),
-    ("53", "full", "the server ran out of disk, memory or connections"),
-    ("25006", "read_only", "the server, or this connection to it, is read-only"),
-    ("42501", "read_only", "this user may not write the journal's tables"),
-    ("55P03", "busy", "another process kept the conversation locked; try again"),
-    ("57014", "busy", "the server gave up waiting; try again"),
-    ("28", "cannot_open", "the server refused this user"),
-    ("3D000", "cannot_open", "the server has no database of this name"),
-    ("08", "unreachable", "the connection to the server broke"),
-    ("57P", "unreachable", "the server is going down or starting"),
-)
+
+class _Opened:
+    """What one process has open of a database. Made whole before it is put in place: the threads of a forked child may
+    all be the first to ask for it, and each has to find an engine with its own lock and its own kept connection.
+    """
+
+    __slots__ = ("engine", "kept", "one_writer", "pid")
+
+    def __init__(self, engine: Engine, one_writer: threading.RLock | _NoLock) -> None:
+        self.engine = engine
+        self.one_writer = one_writer
+        self.pid = os.getpid()
+        # SQLite's one writer keeps its connection: to fetch and return it is a good part of a short append
+        self.kept: PoolProxiedConnection | None = None
 
 
-_inherited: list[object] = []
+_inherited: list[_Opened] = []
 """Connections that a forked child must neither use nor close, since they are its parent's. Kept, so that nothing
 collects them."""
 
@@ -84,14 +72,12 @@ class Database:
         self._patience = patience
         self._closed = False
         self._address = _read_only(url) if self.sqlite and read_only else url
-        # SQLite's one writer keeps its connection: to fetch and return it is a good part of a short append
-        self._kept: PoolProxiedConnection | None = None
-        self._connect()
+        self._opened = self._connect()
         try:
             with self.told("open the journal"):
                 self._prepare()
         except BaseException:
-            self._engine.dispose()
+            self._opened.engine.dispose()
             raise
 
     @property
@@ -102,14 +88,15 @@ class Database:
     def close(self) -> None:
         """Close every connection."""
         self._closed = True
-        if self._pid != os.getpid():
-            self._leave_to_parent()
+        opened = self._opened
+        if opened.pid != os.getpid():
+            _inherited.append(opened)
             return
-        with self._one_writer:
-            if self._kept is not None:
-                self._kept.close()
-                self._kept = None
-        self._engine.dispose()
+        with opened.one_writer:
+            if opened.kept is not None:
+                opened.kept.close()
+                opened.kept = None
+        opened.engine.dispose()
 
     def read(self, work: Callable[[Connection], T]) -> T:
         """What `work` finds."""
@@ -124,33 +111,33 @@ class Database:
 
         After `unreachable` nobody knows whether it was written.
         """
-        engine = self._ours()
-        with self.told("write"), self._one_writer:
-            held, self._kept = self._kept or engine.raw_connection(), None
-            driven = Driven(engine, held)
+        opened = self._ours()
+        with self.told("write"), opened.one_writer:
+            held, opened.kept = opened.kept or opened.engine.raw_connection(), None
+            driven = Driven(opened.engine, held)
             try:
                 done = work(driven)
                 driven.commit()
                 if self.sqlite and not self._closed:
-                    self._kept = held
+                    opened.kept = held
             except DBAPIError as error:
                 if error.connection_invalidated:
                     held.invalidate(error)
                 raise
             finally:
                 driven.close()
-                if self._kept is not held:
+                if opened.kept is not held:
                     held.close()  # which takes back what was not committed
             return done
 
     def _read(self, work: Callable[[Connection], T]) -> T:
-        with self.told("read"), self._ours().connect() as connection, connection.begin():
+        with self.told("read"), self._ours().engine.connect() as connection, connection.begin():
             return work(connection)
 
     def _write(self, work: Callable[[Connection], T]) -> T:
-        engine = self._ours()
+        opened = self._ours()
         # the queue before the connection: whoever waits in it holds none that a reader could use
-        with self.told("write"), self._one_writer, engine.connect() as connection:
+        with self.told("write"), opened.one_writer, opened.engine.connect() as connection:
             connection.execution_options(**{_WRITES: True})
             with connection.begin():
                 return work(connection)
@@ -160,40 +147,42 @@ class Database:
         """Say an error of the database as `JournalError`."""
         try:
             yield
-        except (SQLAlchemyError, self._engine.dialect.loaded_dbapi.Error) as error:
-            reason, advice = _meaning(error)
+        except (SQLAlchemyError, self._opened.engine.dialect.loaded_dbapi.Error) as error:
+            reason, advice = meaning(error)
             cause = str(getattr(error, "orig", None) or error).strip().split("\n", 1)[0]
+            unsure = ". What was asked for is not known to be saved" if doing == "write" else ""
             raise JournalError(
-                f"could not {doing} {self.name!r}: {cause}; {advice}. What was asked for is not known to be saved",
-                reason=reason,
+                f"could not {doing} {self.name!r}: {cause}; {advice}{unsure}", reason=reason
             ) from error
+        except UnicodeEncodeError as error:
+            raise JournalError(
+                f"could not {doing} {self.name!r}: {named(error.object)} holds half a surrogate pair, which no database"
+                " takes; give it another id",
+                reason="unstorable",
+            ) from None
 
     # ------------------------------------------------------------ connections
 
-    def _ours(self) -> Engine:
-        """The engine of this process."""
+    def _ours(self) -> _Opened:
+        """What this process has open."""
         if self._closed:
             raise JournalError(f"the journal {self.name!r} is closed; open it again", reason="closed")
-        if self._pid != os.getpid():
-            self._leave_to_parent()
-            self._connect()
-        return self._engine
+        opened = self._opened
+        if opened.pid != os.getpid():
+            _inherited.append(opened)
+            self._opened = opened = self._connect()
+        return opened
 
-    def _leave_to_parent(self) -> None:
-        _inherited.append((self._engine, self._kept))
-        self._kept = None
-
-    def _connect(self) -> None:
-        self._pid = os.getpid()
-        # SQLite has one writer at a time: threads queue here, in order, instead of polling for the file's lock
-        self._one_writer = threading.RLock() if self.sqlite else _NoLock()
-        self._engine = create_engine(
+    def _connect(self) -> _Opened:
+        engine = create_engine(
             self._address,
             pool_timeout=self._patience,
             connect_args={"timeout": self._patience} if self.sqlite else {},
         )
-        event.listen(self._engine, "connect", self._on_connect)
-        event.listen(self._engine, "begin", _begin)
+        event.listen(engine, "connect", self._on_connect)
+        event.listen(engine, "begin", _begin)
+        # SQLite has one writer at a time: threads queue here, in order, instead of polling for the file's lock
+        return _Opened(engine, threading.RLock() if self.sqlite else _NoLock())
 
     def _on_connect(self, connection: Any, _record: object) -> None:
         # with both drivers transactions begin where we say so, see BEGIN
@@ -222,7 +211,7 @@ class Database:
                 raise self._foreign()
             if not self.read_only:
                 self._write_ahead()
-        with self._engine.connect() as connection, connection.begin():
+        with self._opened.engine.connect() as connection, connection.begin():
             version = journal_schema.stored(connection)
             foreign = self.sqlite and not version and _foreign(_raw(connection))
         if version == journal_schema.current():
@@ -257,10 +246,10 @@ class Database:
         give_up = time.monotonic() + self._patience
         while True:
             try:
-                with self._engine.connect() as connection:
+                with self._opened.engine.connect() as connection:
                     (mode,) = _raw(connection).execute("PRAGMA journal_mode=WAL").fetchone()
             except sqlite3.OperationalError as error:
-                if _code(error).startswith("SQLITE_BUSY") and time.monotonic() < give_up:
+                if code(error).startswith("SQLITE_BUSY") and time.monotonic() < give_up:
                     time.sleep(0.01)
                     continue
                 raise
@@ -353,27 +342,10 @@ def _foreign(connection: Any) -> bool:
     return bool(held) and journal_schema.SCHEMA.name not in held
 
 
-def _code(error: object) -> str:
-    return str(getattr(error, "sqlite_errorname", None) or getattr(error, "sqlstate", None) or "")
-
-
-def _meaning(error: Exception) -> tuple[str, str]:
-    """Our word for an error of the database, and what to do about it."""
-    if isinstance(error, PoolTimeout):
-        return "busy", "all connections of this process were in use; try again"
-    code = _code(getattr(error, "orig", error))
-    for start, reason, advice in _ERRORS:
-        if code.startswith(start):
-            return reason, advice
-    if isinstance(error, DBAPIError) and error.connection_invalidated:
-        return "unreachable", "the connection to the server broke"
-    if "connection" in str(getattr(error, "orig", error)):
-        return "cannot_open", "the server cannot be reached; does it run, and is the address right?"
-    return "journal", "see the cause"
-
-
 def located(where: str | os.PathLike[str]) -> URL:
     """The address of a journal: a path is a SQLite file, else a URL of SQLite or PostgreSQL."""
+    if not isinstance(where, (str, os.PathLike)):
+        raise _unknown(type(where).__name__)
     text = os.fspath(where)
     if "://" not in text:
         url = URL.create("sqlite", database=text)

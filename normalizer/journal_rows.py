@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import MISSING, fields
 from datetime import UTC, datetime
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
@@ -11,10 +11,11 @@ from pydantic import TypeAdapter, ValidationError
 from pydantic_core import PydanticSerializationError
 
 from normalizer.errors import JournalError
-from normalizer.facts import FACTS
+from normalizer.facts import FACT, FACTS
 from normalizer.journal_gate import gate_of
 from normalizer.journal_runs import ProcessId, Run
 from normalizer.reading import Fragment
+from normalizer.redaction import named
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 
 FRAGMENT: Final = TypeAdapter(Fragment)
 _NUMBER: Final = {"seq"}
+_HOLDERS: Final = ("parts", "content", "tools")
+"""The fields of facts that hold parts or tools."""
 
 
 def stamp(moment: datetime) -> str:
@@ -37,11 +40,11 @@ def row(conversation: str, fact: Any, recorded_at: str) -> tuple[Any, ...]:
     """
     cls: Any = type(fact)
     try:
-        body = _encoder(cls)(fact, exclude=_NUMBER, exclude_none=True).decode()
-    except PydanticSerializationError as error:
-        raise JournalError(
-            f"{fact.fact_id!r} cannot be stored as JSON: {error}", reason="unstorable"
-        ) from error
+        body = _encoder(cls)(fact, exclude=_NUMBER, exclude_none=True, warnings="error")
+    except PydanticSerializationError:
+        body = _odd_body(fact)
+    if _lacks(fact):
+        body = _odd_body(fact)
     return (
         conversation,
         fact.seq,
@@ -52,8 +55,44 @@ def row(conversation: str, fact: Any, recorded_at: str) -> tuple[Any, ...]:
         getattr(fact, "call_id", None),
         gate_of(fact),
         recorded_at,
-        body,
+        body.decode(),
     )
+
+
+def _lacks(fact: Any) -> bool:
+    """Whether something that has to be there is None, in the fact or in what it holds."""
+    pieces = [fact]
+    for name in _HOLDERS:
+        held = getattr(fact, name, None)
+        if type(held) is tuple:
+            pieces.extend(held)
+    for piece in pieces:
+        cls: Any = type(piece)
+        if any(getattr(piece, name) is None for name in _required(cls)):
+            return True
+    return False
+
+
+def _odd_body(fact: Any) -> bytes:
+    """The body of a fact with values that its fields do not announce: a list is as good as a tuple, but what cannot be
+    read back is not stored, since no fact of its conversation could be read again.
+    """
+    cls: Any = type(fact)
+    try:
+        body = _encoder(cls)(fact, exclude=_NUMBER, exclude_none=True, warnings="none")
+        FACT.validate_json(body)
+    except PydanticSerializationError as error:
+        cause = str(error).split("\n", 1)[0]
+        raise JournalError(
+            f"{named(fact.fact_id)} cannot be stored as JSON: {cause}", reason="unstorable"
+        ) from error
+    except ValidationError as error:
+        place = error.errors(include_url=False, include_input=False, include_context=False)[0]
+        where = "".join(f"/{step}" for step in place["loc"][1:])
+        raise JournalError(
+            f"fact {named(fact.fact_id)} cannot be stored: {place['msg']} at {where}", reason="unstorable"
+        ) from None
+    return body
 
 
 def numbered(facts: Iterable[Fact], first: int) -> tuple[Fact, ...]:
@@ -120,3 +159,11 @@ def _copier(cls: Any) -> Callable[[Fact, int], Fact]:
 def _encoder(cls: Any) -> Callable[..., bytes]:
     # of the one kind: the adapter of all kinds finds out at every fact which it is
     return TypeAdapter(cls).serializer.to_json
+
+
+@cache
+def _required(cls: Any) -> tuple[str, ...]:
+    """The fields that a fact or part of this kind has to have."""
+    return tuple(
+        field.name for field in fields(cls) if field.default is MISSING and field.default_factory is MISSING
+    )

@@ -7,6 +7,7 @@ its lock, by every thread, process and host alike.
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from datetime import timedelta
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 from normalizer import journal_gate as gate
 from normalizer import journal_store as store
 from normalizer.errors import JournalError
-from normalizer.facts import RunLost, StartPermitted, TurnCancelRequested, TurnOpened
+from normalizer.facts import Observation, RunLost, StartPermitted, TurnCancelRequested, TurnOpened
 from normalizer.journal_engine import Database, located
 from normalizer.journal_rows import stamp
 from normalizer.journal_runs import Run, this_process
@@ -85,7 +86,7 @@ class Journal:
         are what the reply among the facts left: the `reply_cut`, else the `model_replied`. Permits and gated turns come
         only from `permit_start` and `open_turn`, except where what another journal recorded is `imported`.
         """
-        new = tuple(facts)
+        new = _given(facts)
         if not new:
             return ()
         if not imported and (forged := _forged(new)):
@@ -349,6 +350,21 @@ def opened(
 ) -> Journal:
     """See `normalizer.journal.open_journal`."""
     return Journal(Database(located(where), read_only=read_only, patience=patience), now, new_id)
+
+
+def _given(facts: Any) -> tuple[Fact, ...]:
+    """The facts of a caller, who may have taken something else for one."""
+    given: tuple[Any, ...] = (
+        (facts,) if isinstance(facts, (Observation, Mapping, str, bytes)) else tuple(facts)
+    )
+    for number, fact in enumerate(given, start=1):
+        if not isinstance(fact, Observation):
+            raise JournalError(
+                f"number {number} of what was to be recorded is of type {type(fact).__name__!r}, and no fact; make"
+                " one of a kind of normalizer.facts",
+                reason="unstorable",
+            )
+    return given
 
 
 def _leaving(facts: Sequence[Fact]) -> str:

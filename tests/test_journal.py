@@ -22,13 +22,13 @@ from journaling import Child, done, ids, said
 from sqlalchemy import text
 from sqlalchemy.exc import DBAPIError
 
-from normalizer import journal_schema
+from normalizer import journal_engine, journal_schema
 from normalizer.errors import JournalError
-from normalizer.facts import ModelReplied, ReplyCut, StartPermitted, TurnOpened, dump
+from normalizer.facts import ModelReplied, ReplyCut, StartPermitted, TurnOpened, UserSaid, dump
 from normalizer.journal import open_async_journal, open_journal
 from normalizer.journal_driven import Driven
-from normalizer.journal_engine import _meaning
-from normalizer.parts import Json, ToolCall
+from normalizer.journal_errors import meaning
+from normalizer.parts import Json, Text, ToolCall
 from normalizer.reading import Fragment
 from normalizer.testing import facts as any_fact
 
@@ -140,6 +140,61 @@ def test_what_cannot_be_json_is_refused_whole(journal: Journal) -> None:
     assert journal.facts("c") == ()
 
 
+@pytest.mark.parametrize(
+    ("odd", "where"),
+    [
+        (UserSaid(fact_id=5, parts=()), "/fact_id"),  # type: ignore[arg-type]
+        (UserSaid(fact_id=None, parts=()), "/fact_id"),  # type: ignore[arg-type]
+        (done(None, "toolu_1"), "/fact_id"),  # type: ignore[arg-type]
+        (done("odd", None), "/call_id"),  # type: ignore[arg-type]
+        (UserSaid(fact_id="odd", parts=(Text(None),)), "/parts/0"),  # type: ignore[arg-type]
+        (UserSaid(fact_id="odd", parts="words"), "/parts"),  # type: ignore[arg-type]
+        (UserSaid(fact_id="odd", parts=({"kind": "text"},)), "/parts/0"),  # type: ignore[arg-type]
+    ],
+)
+def test_a_fact_that_could_not_be_read_again_is_not_stored(journal: Journal, odd: Any, where: str) -> None:
+    journal.append("c", [said("a")])
+    for new in ([odd], [said("b"), odd]):
+        with pytest.raises(JournalError, match=f"cannot be stored: .* at {where}") as caught:
+            journal.append("c", new)
+        assert caught.value.reason == "unstorable"
+    assert ids(journal.facts("c")) == ["a"]
+
+
+def test_a_list_is_stored_where_a_tuple_is_meant(journal: Journal) -> None:
+    journal.append("c", [UserSaid(fact_id="a", parts=[Text("words")])])  # type: ignore[arg-type]
+    assert journal.facts("c") == (UserSaid(fact_id="a", seq=1, parts=(Text("words"),)),)
+
+
+@pytest.mark.parametrize("given", [[{"kind": "user_said"}], "words", {"kind": "user_said"}, [None]])
+def test_what_is_no_fact_is_refused(journal: Journal, given: Any) -> None:
+    assert reason(lambda: journal.append("c", given)) == "unstorable"
+
+
+def test_a_fact_by_itself_is_taken_for_a_list_of_one(journal: Journal) -> None:
+    alone: Any = said("a")
+    assert ids(journal.append("c", alone)) == ["a"]
+
+
+def test_an_id_that_no_database_takes_is_refused(journal: Journal) -> None:
+    for work in (
+        lambda: journal.append("\ud800", [said("a")]),
+        lambda: journal.facts("\ud800"),
+        lambda: journal.cancel_turn("c", "\ud800"),
+    ):
+        with pytest.raises(JournalError, match="holds half a surrogate pair") as caught:
+            work()
+        assert caught.value.reason == "unstorable"
+    if not journal._database.sqlite:
+        assert reason(lambda: journal.append("a\0b", [said("a")])) == "unstorable"
+
+
+def test_only_a_write_leaves_open_whether_it_was_saved(tmp_path: Path) -> None:
+    with pytest.raises(JournalError) as caught:
+        open_journal(tmp_path / "none" / "journal.db")
+    assert "saved" not in str(caught.value)
+
+
 def test_only_the_gate_writes_permits_and_gated_turns(journal: Journal) -> None:
     permit = StartPermitted(fact_id="p", call_id="toolu_1", turn_id="t")
     opened = TurnOpened(fact_id="o", turn_id="t", gated=True)
@@ -244,6 +299,35 @@ def test_a_journal_that_is_open_goes_on_in_a_forked_child(journal: Journal) -> N
     assert ids(journal.facts("c")) == ["parent", "child", "parent again"]
 
 
+def test_threads_of_a_forked_child_use_nothing_of_their_parent(
+    journal: Journal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    journal.append("c", [said("parent")])
+    parents: Any = journal._database._opened.engine
+
+    def both(send: Callable[[Any], None]) -> None:
+        connecting, quicker = threading.Event(), threading.Event()
+        make = journal_engine.create_engine
+
+        def slowly(*address: Any, **options: Any) -> Any:
+            if threading.current_thread() is first:
+                connecting.set()
+                quicker.wait(5)
+            return make(*address, **options)
+
+        monkeypatch.setattr(journal_engine, "create_engine", slowly)
+        monkeypatch.setattr(parents, "raw_connection", None)
+        first = threading.Thread(target=journal.append, args=("c", [said("first")]))
+        first.start()
+        connecting.wait(5)
+        journal.append("c", [said("second")])
+        quicker.set()
+        first.join()
+        send(ids(journal.facts("c")))
+
+    assert Child(both).sent() == [["parent", "second", "first"]]
+
+
 def test_a_forked_child_closes_nothing_of_its_parent(journal: Journal) -> None:
     journal.append("c", [said("a")])
     sessions = "SELECT pg_backend_pid()" if not journal._database.sqlite else "SELECT 0"
@@ -253,7 +337,7 @@ def test_a_forked_child_closes_nothing_of_its_parent(journal: Journal) -> None:
         journal.close()
         send(reason(lambda: journal.facts("c")))
 
-    with journal._database._one_writer:  # as when another thread of the parent is at it
+    with journal._database._opened.one_writer:  # as when another thread of the parent is at it
         assert Child(close).sent() == ["closed"]
     assert journal.append("c", [said("b")])[0].seq == 2
     assert rows(journal, sessions) == before
@@ -419,9 +503,9 @@ def test_all_connections_in_use_is_an_error(journal: Journal) -> None:
     database = journal._database
     journal.append("c", [said("a")])
     database._patience = 0.05
-    database._engine.dispose()
-    database._connect()
-    held = [database._ours().connect() for _ in range(15)]
+    database._opened.engine.dispose()
+    database._opened = database._connect()
+    held = [database._ours().engine.connect() for _ in range(15)]
     assert reason(lambda: journal.facts("c")) == "busy"
     for connection in held:
         connection.close()
@@ -432,7 +516,7 @@ def test_a_connection_that_broke_without_a_word_is_unreachable() -> None:
     silent = DBAPIError(
         "", None, psycopg.OperationalError("the connection is lost"), connection_invalidated=True
     )
-    assert _meaning(silent)[0] == "unreachable"
+    assert meaning(silent)[0] == "unreachable"
 
 
 def test_a_broken_connection_is_made_again() -> None:
@@ -454,7 +538,7 @@ def test_many_broken_connections_cost_no_append(caplog: pytest.LogCaptureFixture
     with open_journal(url) as journal, psycopg.connect(url, autocommit=True) as other:
         journal.append("c", [said("a")])
         for name in "bc":
-            held = [journal._database._ours().connect() for _ in range(4)]
+            held = [journal._database._ours().engine.connect() for _ in range(4)]
             for connection in held:
                 connection.close()
             other.execute(END_OTHERS)
@@ -513,16 +597,18 @@ def test_an_append_that_broke_off_behind_its_end_is_recorded_once(monkeypatch: p
         ("mysql://localhost/x", "unknown_database"),
         ("nonsense://", "unknown_database"),
         ("://x", "unknown_database"),
+        (5, "unknown_database"),
         (":memory:", "not_durable"),
         ("sqlite://", "not_durable"),
         ("postgresql://nobody@/none?host={folder}", "cannot_open"),
     ],
 )
-def test_what_is_no_journal_is_refused(tmp_path: Path, address: str, word: str) -> None:
+def test_what_is_no_journal_is_refused(tmp_path: Path, address: Any, word: str) -> None:
     (tmp_path / "text.db").write_text(
         "this is no database, but a text that is long enough to be looked at\n" * 20
     )
-    assert reason(lambda: open_journal(address.format(folder=tmp_path))) == word
+    where = address.format(folder=tmp_path) if isinstance(address, str) else address
+    assert reason(lambda: open_journal(where)) == word
 
 
 def test_a_password_is_never_told(tmp_path: Path) -> None:

@@ -308,7 +308,7 @@ def test_the_gate_does_not_read_the_history(journal: Journal, turn: TurnOpened) 
         nonlocal read
         read += statement.lstrip().upper().startswith("SELECT")
 
-    event.listen(journal._database._engine, "before_cursor_execute", count)
+    event.listen(journal._database._opened.engine, "before_cursor_execute", count)
     permit(journal, turn)
     assert read == 1
     plan = "EXPLAIN QUERY PLAN" if journal._database.sqlite else "EXPLAIN"
