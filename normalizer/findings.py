@@ -34,6 +34,13 @@ class Finder:
         text = value if isinstance(value, str) else value.text if isinstance(value, Json) else dump_any(value)
         self.leftovers.append(Leftover(reason, text, line, pointer))
 
+    def bare_texts(self, place: str, content: Any) -> None:
+        """The texts in the list at a place, where blocks belong: each is read as a block of text."""
+        for number, block in enumerate(content if isinstance(content, list) else ()):
+            if isinstance(block, str):
+                message = "a text stands where a block belongs; it is read as a block of text"
+                self.finding("unknown_block", message, f"{place}/{number}")
+
     def fragment(
         self, place: str, call_id: str | None, text: str, reason: str, *, raw: Json | None = None, **more: Any
     ) -> None:

@@ -624,3 +624,14 @@ def test_why_a_server_call_is_left_out_does_not_depend_on_what_comes_later() -> 
     going_on = project(later, "anthropic", previous=first)
     assert going_on.adjustments == project(later, "anthropic").adjustments
     assert [note.because for note in going_on.adjustments if note.call_id == "srvtoolu_1"] == ["ANT-SRV-002"]
+
+
+def test_words_stay_beside_the_results_of_the_reply_before_them_alone() -> None:
+    messages = [
+        {"role": "assistant", "content": [CALL]},
+        {"role": "assistant", "content": "I wait."},
+        {"role": "user", "content": [answered("ok"), {"type": "text", "text": "And?"}]},
+    ]
+    first = mended({"messages": messages})
+    assert first.request["messages"] == [{"role": "user", "content": [{"type": "text", "text": "And?"}]}]
+    assert mended(first.request).request == first.request

@@ -396,3 +396,52 @@ def test_a_type_of_another_api_is_a_reject_and_is_left_out(target: str, context:
     assert not normalizer.check(repaired.request, target, context={"history": True})
     assert FOREIGN[target] not in json.dumps(repaired.request)
     assert any(FOREIGN[target] in (note.content or "") for note in repaired.adjustments)
+
+
+USER_X: dict[str, Any] = {"role": "user", "content": "x"}
+BARE = "a text stands where a block belongs; it is read as a block of text"
+
+
+@pytest.mark.parametrize(
+    ("target", "payload", "place"),
+    [
+        ("anthropic", {"messages": [{"role": "user", "content": ["bare"]}]}, "/messages/0/content/0"),
+        (
+            "anthropic",
+            {"messages": [USER_X, {"role": "assistant", "content": ["bare"]}]},
+            "/messages/1/content/0",
+        ),
+        ("anthropic", {"system": ["bare"], "messages": [USER_X]}, "/system/0"),
+        ("openai_chat", {"messages": [{"role": "user", "content": ["bare"]}]}, "/messages/0/content/0"),
+        (
+            "openai_chat",
+            {"messages": [USER_X, {"role": "assistant", "content": ["bare"]}]},
+            "/messages/1/content/0",
+        ),
+        ("openai_responses", {"input": [{"role": "user", "content": ["bare"]}]}, "/input/0/content/0"),
+        (
+            "openai_responses",
+            {"input": [USER_X, {"role": "assistant", "content": ["bare"]}]},
+            "/input/1/content/0",
+        ),
+    ],
+)
+def test_a_text_in_the_place_of_a_block_is_told(target: str, payload: dict[str, Any], place: str) -> None:
+    repaired = normalizer.repair(payload, format=target)
+    assert [(f.kind, f.pointer, f.message) for f in repaired.findings] == [("unknown_block", place, BARE)]
+    assert "bare" in json.dumps(repaired.request)
+
+
+def test_a_text_in_the_place_of_a_results_block_is_told() -> None:
+    call = {"type": "tool_use", "id": "toolu_1", "name": "run", "input": {}}
+    result = {"type": "tool_result", "tool_use_id": "toolu_1", "content": ["bare"]}
+    messages = [USER_X, {"role": "assistant", "content": [call]}, {"role": "user", "content": [result]}]
+    repaired = normalizer.repair({"messages": messages}, format="anthropic")
+    assert [(f.pointer, f.message) for f in repaired.findings] == [("/messages/2/content/0/content/0", BARE)]
+
+
+def test_what_stands_beside_results_in_an_assistant_message_is_left_over() -> None:
+    gone = {"type": "tool_result", "tool_use_id": "toolu_gone", "content": "nobody asked"}
+    messages = [{"role": "assistant", "content": [gone], "id": "msg_1"}, USER_X]
+    reading = normalizer.read({"messages": messages}, format="anthropic")
+    assert '{"id":"msg_1"}' in [left.text for left in reading.leftovers]

@@ -44,11 +44,12 @@ def beginning(transcript: Transcript) -> Beginning:
 
 def _first_user(transcript: Transcript) -> int:
     calls = transcript.calls
-    results: set[int | None] = set()
+    results: set[int] = set()
     for n, entry in enumerate(transcript.entries):
-        if entry.kind == "reply":
+        if entry.kind == "reply" and entry.parts:
+            # results go to their reply: words stay beside those of the reply before them alone
             facts = [f for key in entry.calls if key in calls for f in calls[key or ""].facts]
-            results.update(f.group for f in facts if f.group is not None)
+            results = {f.group for f in facts if f.group is not None}
         elif entry.kind in _USER_SIDE and entry.fact.group not in results and _says(entry):
             return n
     return len(transcript.entries)

@@ -173,6 +173,7 @@ def _system(recorder: Recorder, system: Any, place: str) -> None:
     if isinstance(system, str):
         recorder.instructions(place, (Text(system),), string=True)
     elif isinstance(system, list):
+        recorder.bare_texts(place, system)
         recorder.instructions(place, tuple(part(block) for block in system))
     else:
         recorder.leftover(place, "system is neither text nor blocks", system)
@@ -205,6 +206,7 @@ def _message(
         recorder.leftover(place, "a message that is not an object", message)
         return
     role, content = message.get("role"), message.get("content")
+    recorder.bare_texts(f"{place}/content", content)
     extra = None
     if len(message) > 2 or "content" not in message:
         extra = {key: item for key, item in message.items() if key not in ("role", "content")}
@@ -255,17 +257,20 @@ def _split_assistant(recorder: Recorder, place: str, content: list[Any], more: d
     recorder.finding("displaced_result", "a tool's result stands in an assistant message", place)
     run: list[Part] = []
     start = 0
+    told = False
     for at, block in enumerate(content):
         if type(block) is dict and block.get("type") == "tool_result":
             if run:
                 recorder.reply(f"{place}/content/{start}", tuple(run), **more)
-                run = []
+                run, told = [], True
             user_turns.record_result(recorder, f"{place}/content/{at}", block, None)
         else:
             start = start if run else at
             run.append(part(block))
     if run:
         recorder.reply(f"{place}/content/{start}", tuple(run), **more)
+    elif not told and "raw" in more:
+        recorder.leftover(place, "what stands beside results in an assistant message", more["raw"])
 
 
 def _reply_fields(extra: dict[str, Any]) -> dict[str, Any]:

@@ -112,6 +112,7 @@ def record_result(
     wire_id = block.get("tool_use_id")
     raw: Json | None = None
     if type(content) is not str:
+        recorder.bare_texts(f"{place}/content", content)
         content, raw = _result_content(content), kept(block)
     elif "\0" in content:
         raise cleaning.Unclean

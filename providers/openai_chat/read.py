@@ -124,6 +124,7 @@ class _Reader:
             self.recorder.finding("bad_line", "a message is not an object", place)
             self.recorder.leftover(place, "a message that is not an object", message)
             return
+        self.recorder.bare_texts(f"{place}/content", message.get("content"))
         role = message.get("role")
         if role is None and isinstance(message.get("type"), str):
             self._item(place, message)

@@ -183,16 +183,22 @@ class _Reader:
             elif self._twice(item):
                 self.recorder.finding("duplicate_call", "the same item stands in the history twice", place)
                 self.recorder.leftover(place, "an item that stands in the history already", item)
-            elif self._by_model(item):
-                self.reply.append(
-                    (number, {**item, "role": "assistant"} if item.get("role") == "model" else item)
-                )
             else:
-                self._flush()
-                self._user_side(number, item, place)
+                self._item(number, item, place)
         self._flush()
         if about and not self.recorder.step:
             self.recorder.reply(base, (), **self.about)
+
+    def _item(self, number: int, item: Item, place: str) -> None:
+        for key in ("content", "output"):
+            self.recorder.bare_texts(f"{place}/{key}", item.get(key))
+        if self._by_model(item):
+            self.reply.append(
+                (number, {**item, "role": "assistant"} if item.get("role") == "model" else item)
+            )
+        else:
+            self._flush()
+            self._user_side(number, item, place)
 
     def _twice(self, item: Item) -> bool:
         """Whether the same item, with its id, came before."""
