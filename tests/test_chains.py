@@ -440,3 +440,18 @@ def test_refusals_are_cuts_that_say_so() -> None:
         f.ReplyCut(fact_id="b", seq=3, answers="s9"),
     ]
     assert chain_of(fold(facts), "anthropic", MODEL, None, None).base is None
+
+
+def test_a_call_that_is_renamed_behind_results_changes_no_reasoning_before_them() -> None:
+    talk = Talk()
+    thought = Json.of({"type": "thinking", "thinking": "Hm.", "signature": "seal"})
+    talk.user("Go")
+    talk.reply(Reasoning("Hm.", thought), call(), stop_reason="pause_turn")
+    talk.add(f.CallCompleted, call_id="toolu_1", content="ok")
+    first, sent = talk.send()
+    talk.reply(call(), sent=sent)  # an id that the model uses again
+    talk.add(f.CallCompleted, call_id="toolu_1#2", content="ok")
+    later = talk.project()
+    assert later.ids["toolu_1#2"] != "toolu_1"
+    assert begins_with(later, first)
+    assert not {"dropped_reasoning", "prefix_changed"} & set(kinds(later))

@@ -144,7 +144,10 @@ def _differs(piece: Piece) -> bool:
 
 
 def _renamed_beside(renderer: Renderer, step: Step) -> bool:
-    """Whether a call is renamed in another reply of the same turn: one that was paused, or that goes on with it."""
+    """Whether a call is renamed in another reply of the same turn: one that was paused, or that goes on with it.
+
+    Results of the client's stand between two turns.
+    """
     entries, ids = renderer.entries, renderer.ids
     here = step.end - len(step.behind) - 1
     beside = []
@@ -165,7 +168,8 @@ def _renamed_beside(renderer: Renderer, step: Step) -> bool:
 
 
 def _paused(entry: Entry) -> bool:
-    return getattr(entry.fact, "stop_reason", None) == "pause_turn"
+    answered = any(part.kind == "tool_call" for part in entry.parts)
+    return getattr(entry.fact, "stop_reason", None) == "pause_turn" and not answered
 
 
 def _disturbed(pieces: list[Piece], border: int) -> bool:
