@@ -53,7 +53,7 @@ class LateNews:
         if step.last and self.chain.base is not None:
             items.extend(self._fresh(step))
         if aside and (step.last or self.chain.base is None):
-            items.extend(self._aside(step, aside))
+            items.extend(self.aside(step, aside))
         if len(items) > len(step.behind):
             items.sort(key=seq_of)
         return items
@@ -70,7 +70,7 @@ class LateNews:
                 tell = notices.told_as_text if key in self.chain.aside else notices.late_news
                 yield self._news(step, call, now, tell(call, kind, wire_id, self.options.notices))
 
-    def _aside(self, step: Step, keys: tuple[str, ...]) -> Iterator[News]:
+    def aside(self, step: Step, keys: tuple[str, ...]) -> Iterator[News]:
         """Calls that may not be shown as calls, though they did something, told in words."""
         for key in keys:
             call = self.calls[key]

@@ -555,6 +555,37 @@ def test_going_on_from_a_projection_is_projecting_from_scratch(
         previous = going_on
 
 
+@pytest.mark.parametrize("target", TARGETS)
+def test_what_becomes_known_of_a_refused_replys_call_stands_behind_what_was_sent(target: str) -> None:
+    origin = {"provider": "anthropic", "api": "anthropic", "model": "claude-opus-4-8"}
+    call = ToolCall("toolu_1", "run", Json("{}"))
+    told: list[Fact] = [
+        UserSaid(fact_id="u", seq=1, parts=(Text("Go"),)),
+        ModelReplied(fact_id="r", seq=2, parts=(call,), stop_reason="refusal", **origin),  # type: ignore[arg-type]
+        UserSaid(fact_id="v", seq=3, parts=(Text("Again"),)),
+        ModelReplied(fact_id="s", seq=4, parts=(Text("Done."),), stop_reason="end_turn", **origin),  # type: ignore[arg-type]
+    ]
+    words = "[tool outcome: completed] [told, call toolu_1]"
+    sent: normalizer.Projection | None = None
+    for seq, more in enumerate(
+        (
+            UserSaid(fact_id="w", seq=10, parts=(Text("And?"),)),
+            CallCompleted(fact_id="c", seq=20, call_id="toolu_1", content="ok"),
+            UserSaid(fact_id="x", seq=30, parts=(Text("And now?"),)),
+        ),
+        start=1,
+    ):
+        told.append(more)
+        now = projected(told, target, model=MODELS[target])
+        assert now is not None
+        assert not any(note.kind == "prefix_changed" for note in now.adjustments)
+        assert json.dumps(now.request).count(words) == (1 if seq > 1 else 0)
+        if sent is not None:
+            assert canonical.encode(now.request).startswith(canonical.encode(sent.request))
+        told.append(request_sent(now, fact_id=f"sent/{seq}", seq=seq * 10 + 5))
+        sent = now
+
+
 @pytest.mark.soak
 @pytest.mark.parametrize("name", LAWS)
 def test_soak(name: str) -> None:

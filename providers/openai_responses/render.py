@@ -33,13 +33,14 @@ class Flow:
 
     `carry` are calls whose outputs were read further on: the `seq` of each output, and the call's key. `asks`: the last
     item is the user's side's. `decided` are the server's questions that were answered, `held` the keys of its calls
-    whose result comes later, or may come.
+    whose result comes later, or may come, `aside` those of void calls that the last step will tell.
     """
 
     carry: tuple[tuple[int, str], ...] = ()
     asks: bool = False
     decided: frozenset[str] = frozenset()
     held: frozenset[str] = frozenset()
+    aside: tuple[str, ...] = ()
 
 
 FIRST: Final = Flow()
@@ -52,7 +53,7 @@ class Out:
     `items` are the reply's, `calls` the client's calls in it, `answers` what is told of each, `told` those in words,
     `quotes` notes on another provider's server calls, `decisions` answers to the server's questions, `gone` the keys of
     server calls that are left out, `held` of those whose result comes later. `open_tail`: a question of the server's
-    waits.
+    waits. `aside` are keys of void calls of a reply that was sent: what is known of them comes at the end.
     """
 
     items: list[Item] = field(default_factory=list)
@@ -61,6 +62,7 @@ class Out:
     told: list[tuple[Call, Answer]] = field(default_factory=list)
     quotes: list[str] = field(default_factory=list)
     decisions: dict[str, Item] = field(default_factory=dict)
+    aside: list[str] = field(default_factory=list)
     gone: set[str] = field(default_factory=set)
     held: set[str] = field(default_factory=set)
     notes: list[Adjustment] = field(default_factory=list)
@@ -108,7 +110,8 @@ class Renderer:
         if step.reply is not None:
             replies.render(self, step, out)
         rendered: Rendered[Flow] = Rendered(out.items, flow, out.notes, choices=out.choices)
-        side = self._side(step, flow, out, rendered)
+        aside = (*flow.aside, *out.aside)
+        side = self._side(step, flow, out, rendered, aside)
         had_reply = bool(out.items)
         asks = flow.asks and not had_reply
         decided = set(flow.decided)
@@ -122,14 +125,17 @@ class Renderer:
             rendered.messages.append(item)
         rendered.asks = asks
         rendered.open = out.open_tail or bool(side.carry) or bool(out.held)
-        rendered.flow = Flow(side.carry, asks, frozenset(decided), frozenset(out.held))
+        aside = () if step.last else aside
+        rendered.flow = Flow(side.carry, asks, frozenset(decided), frozenset(out.held), aside)
         if rendered.flow == flow:
             rendered.flow = flow
         return rendered
 
     # ------------------------------------------------------------ the user's side
 
-    def _side(self, step: Step, flow: Flow, out: Out, rendered: Rendered[Flow]) -> user_side.Side:
+    def _side(
+        self, step: Step, flow: Flow, out: Out, rendered: Rendered[Flow], aside: tuple[str, ...]
+    ) -> user_side.Side:
         side = user_side.Side(self, step, out, rendered)
         placed: list[tuple[int, Any]] = list(flow.carry)
         front: list[Call] = []
@@ -147,7 +153,9 @@ class Renderer:
             side.told(call, found)
         side.items.extend(out.decisions.values())
         side.items.extend({"role": "user", "content": text} for text in out.quotes)
-        here: list[tuple[int, Any]] = [(seq_of(item), item) for item in (*step.behind, *self._items(step))]
+        here: list[tuple[int, Any]] = [
+            (seq_of(item), item) for item in (*step.behind, *self._items(step, aside))
+        ]
         limit = None if step.last else self._next(step)
         for seq, key in placed:
             if limit is not None and seq > limit:
@@ -163,11 +171,12 @@ class Renderer:
         seq: int = self.entries[step.end].fact.seq
         return seq
 
-    def _items(self, step: Step) -> list[News]:
+    def _items(self, step: Step, aside: tuple[str, ...]) -> list[News]:
         """News of this chain that stands in this step, and what there is to tell since the last request."""
         found = list(self.news.by_step.get(step.after, ()))
         if step.last and self.chain.base is not None:
             found.extend(self._fresh_news(step))
+            found.extend(self.news.aside(step, aside))
         return found
 
     def _fresh_news(self, step: Step) -> list[News]:
@@ -188,7 +197,8 @@ class Renderer:
             if left_open:
                 text = "" if now[1] else notices.notice(call, kind, wire_id, self.options.notices)
             else:
-                text = notices.late_news(call, kind, wire_id, self.options.notices)
+                words = notices.told_as_text if key in self.chain.aside else notices.late_news
+                text = words(call, kind, wire_id, self.options.notices)
             seq = call.facts[-1].seq if call.facts else 0
             news = News(key, now[0], text, after=step.after, seq=seq, result=now[1], effects=now[2])
             found.append(news)

@@ -321,7 +321,11 @@ def _void(pieces: list[Piece]) -> int:
 def _void_call(renderer: Renderer, entry: Entry, piece: Piece, out: Out) -> None:
     call = renderer.calls[piece.key or ""]
     started = call.facts and call.outcome.kind not in ("denied", "never_run")
-    if started:
+    base = renderer.chain.base
+    was_sent = base is not None and entry.fact.seq <= base.through and call.key not in renderer.chain.told
+    if started and was_sent:
+        out.aside.append(call.key)  # nothing may come between what was sent
+    elif started:
         kind = answers.answer(renderer, call, own=False)
         tell(renderer, entry, piece, out, kind, "its reply is left out")
     else:
