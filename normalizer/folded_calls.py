@@ -47,10 +47,14 @@ class FoldedCalls:
             return self._new_server_call(fact, number, part)
         return self._server_result(fact, part)
 
-    def _key(self, wire_id: str | None, fact: Any, number: int) -> str:
-        if not wire_id:
+    def _key(self, part: ToolCall | ServerToolCall, fact: Any, number: int) -> str:
+        """The key of a call whose id is missing, or is another's."""
+        if not part.id:
             return f"{fact.fact_id}:{number}"
-        return next_key(wire_id, lambda key: key in self.calls or key in self.server_calls, self.kept.repeats)
+        key = next_key(part.id, lambda key: key in self.calls or key in self.server_calls, self.kept.repeats)
+        message = f"the id {named(part.id)} is used by more than one call; this one is {named(key)}"
+        self._note("duplicate_id", message, fact, key)
+        return key
 
     def _new_call(self, fact: Any, number: int, part: ToolCall) -> str | None:
         key = part.id
@@ -58,14 +62,7 @@ class FoldedCalls:
             if key and (twin := self._same_call(fact, part)):
                 self._note("duplicate_call", f"call {named(twin)} stands twice in one reply", fact, twin)
                 return None
-            key = self._key(part.id, fact, number)
-            if part.id:
-                self._note(
-                    "duplicate_id",
-                    f"the id {named(part.id)} is used by more than one call; this one is {named(key)}",
-                    fact,
-                    key,
-                )
+            key = self._key(part, fact, number)
         self.calls[key] = _call(key, part, fact.fact_id, fact.turn_id, (), NOT_RECORDED)
         if key not in self.fresh:
             self.fresh[key] = []
@@ -90,14 +87,7 @@ class FoldedCalls:
     def _new_server_call(self, fact: Any, number: int, part: ServerToolCall) -> str:
         key = part.id
         if not key or key in self.server_calls or key in self.calls:
-            key = self._key(part.id, fact, number)
-            if part.id:
-                self._note(
-                    "duplicate_id",
-                    f"the id {named(part.id)} is used by more than one call; this one is {named(key)}",
-                    fact,
-                    key,
-                )
+            key = self._key(part, fact, number)
         self.server_calls[key] = ServerCall(key, part, fact.fact_id, NOT_RECORDED)
         if not _void(fact):
             self.kept.open_server[part.id or key] = key

@@ -54,6 +54,12 @@ def hashed(prefix: str, wire_id: str, taken: Container[str], length: int = 24) -
         number += 1
 
 
+def plain_name(name: str, taken: Container[str]) -> str:
+    """A tool's name in the letters that every API takes; its hash keeps it from being another tool's."""
+    plain = "".join(c if c.isascii() and (c.isalnum() or c in "_-") else "_" for c in name)[:40]
+    return hashed(f"{plain}_", name, taken, 8)
+
+
 def newest(keyed: Mapping[str, object], seen: int) -> list[str]:
     """The keys behind the first `seen`, in their order, at the cost of those keys alone."""
     backwards = reversed(keyed) if isinstance(keyed, dict) else reversed(list(keyed))

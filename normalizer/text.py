@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from normalizer.redaction import redact
+
+if TYPE_CHECKING:
+    from collections.abc import Container, Iterator
 
 _UNREADABLE: Final = re.compile("[\ud800-\udfff\x00]")
 _SURROGATES: Final = re.compile("[\ud800-\udfff]")
@@ -60,6 +63,18 @@ def jsonable(value: Any) -> Any:
     except (TypeError, ValueError):
         return json.loads(json_text(value))
     return value
+
+
+def words_under(keys: Container[str], value: Any, key: str = "") -> Iterator[str]:
+    """The strings that say something under one of these keys, anywhere in a JSON value (which stands under `key`)."""
+    if isinstance(value, dict):
+        for name, item in value.items():
+            yield from words_under(keys, item, name)
+    elif isinstance(value, list):
+        for item in value:
+            yield from words_under(keys, item, key)
+    elif isinstance(value, str) and key in keys and value.strip():
+        yield value
 
 
 def _escape(found: re.Match[str]) -> str:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from normalizer import canonical
-from normalizer.identity import hashed, newest
+from normalizer.identity import newest, plain_name
 from normalizer.parts import Json, Text
 from normalizer.projection import Adjustment
 from normalizer.providers.anthropic import keys, marks, wire
@@ -381,8 +381,7 @@ def _fitting(top: Top, name: str) -> str:
     if wire.TOOL_NAME.fullmatch(name):
         return name
     if name not in top.names:
-        plain = "".join(c if c.isascii() and (c.isalnum() or c in "_-") else "_" for c in name)[:40]
-        top.names[name] = hashed(f"{plain}_", name, set(top.names.values()), 8)
+        top.names[name] = plain_name(name, set(top.names.values()))
         top.adjustments.append(
             Adjustment("renamed_tool", f"the tool name {name!r} is sent as {top.names[name]!r}", "ANT-ID-003")
         )

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
+
+from normalizer.text import words_under
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,16 +25,5 @@ def asked(part: ServerToolCall) -> str:
 
 def found(part: ServerToolResult, name: str | None) -> Iterator[str]:
     """The readable words of what came back, if there are any."""
-    if words := list(_words(part.raw.value, "")):
+    if words := list(words_under(_READABLE, part.raw.value)):
         yield "\n".join([f"[result of the provider's server: {name or 'unknown'}]", *words])
-
-
-def _words(value: Any, key: str) -> Iterator[str]:
-    if isinstance(value, dict):
-        for name, item in value.items():
-            yield from _words(item, name)
-    elif isinstance(value, list):
-        for item in value:
-            yield from _words(item, key)
-    elif isinstance(value, str) and key in _READABLE and value.strip():
-        yield value

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from normalizer import canonical
 from normalizer.errors import CannotProject
-from normalizer.identity import hashed
+from normalizer.identity import plain_name
 from normalizer.projection import Adjustment
 from normalizer.providers.openai_chat import wire
 from normalizer.remainders import remainder
@@ -222,8 +222,7 @@ def fitting(top: Top, name: str) -> str:
     if wire.TOOL_NAME.fullmatch(name):
         return name
     if name not in top.names:
-        plain = "".join(c if c.isascii() and (c.isalnum() or c in "_-") else "_" for c in name)[:40]
-        top.names[name] = hashed(f"{plain}_", name, {*top.names.values(), *top.used}, 8)
+        top.names[name] = plain_name(name, {*top.names.values(), *top.used})
         top.adjustments.append(
             Adjustment(
                 "renamed_tool", f"the tool name {name!r} is sent as {top.names[name]!r}", "OAC-NAME-001"

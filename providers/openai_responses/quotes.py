@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
+
+from normalizer.text import words_under
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from normalizer.transcript import ServerCall
 
 # Keys whose words a reader can make something of; sealed fields, ids and types are none of them.
@@ -24,16 +24,5 @@ def quote(call: ServerCall) -> str:
     if call.result is None:
         lines.append("[no result is recorded]")
     else:
-        lines.extend(_words(call.result.raw.value, ""))
+        lines.extend(words_under(_READABLE, call.result.raw.value))
     return "\n".join(lines)
-
-
-def _words(value: Any, key: str) -> Iterator[str]:
-    if isinstance(value, dict):
-        for name, item in value.items():
-            yield from _words(item, name)
-    elif isinstance(value, list):
-        for item in value:
-            yield from _words(item, key)
-    elif isinstance(value, str) and key in _READABLE and value.strip():
-        yield value

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from normalizer import canonical
-from normalizer.identity import hashed
+from normalizer.identity import plain_name
 from normalizer.parts import Json
 from normalizer.projection import Adjustment
 from normalizer.providers.openai_responses import keys, media, wire
@@ -264,8 +264,7 @@ def fitting(top: Top, name: str) -> str:
     if wire.TOOL_NAME.fullmatch(name):
         return name
     if name not in top.names:
-        plain = "".join(c if c.isascii() and (c.isalnum() or c in "_-") else "_" for c in name)[:40]
-        top.names[name] = hashed(f"{plain}_", name, set(top.names.values()), 8)
+        top.names[name] = plain_name(name, set(top.names.values()))
         top.adjustments.append(
             Adjustment("renamed_tool", f"the tool name {name!r} is sent as {top.names[name]!r}", "OAR-ID-008")
         )
