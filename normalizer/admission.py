@@ -61,6 +61,15 @@ def options(given: Mapping[str, Any], previous: Any = None) -> Options:
     return Options(**given)
 
 
+def profile(given: Any, target: str, profiles: tuple[str, ...]) -> None:
+    """Raise CannotProject, reason `unknown_profile`, where a target has no profile of this name."""
+    if given is not None and given not in profiles:
+        there_are = f"; profiles: {', '.join(profiles)}" if profiles else ""
+        raise CannotProject(
+            f"the target {target!r} has no profile {_shown(given)}{there_are}", reason="unknown_profile"
+        )
+
+
 def _refused(name: str, value: Any, taken: str) -> CannotProject:
     return CannotProject(f"{name}={_shown(value)} is not taken; pass {taken}", reason=REASON)
 
@@ -80,6 +89,12 @@ def origin(given: Any) -> Origin:
 def _look(given: Any, where: str) -> None:
     if not isinstance(given, Mapping):
         raise UnreadableInput(f"{where} is {_shown(given)}; pass an object", reason=REASON)
+    for name in given:
+        if name not in _ORIGIN:
+            raise UnreadableInput(
+                f"{where}[{excerpt(repr(name), 40)}] is no field of it; fields: {', '.join(_ORIGIN)}",
+                reason=REASON,
+            )
     for name, (types, taken) in _ORIGIN.items():
         if not isinstance(given.get(name), (*types, NoneType)):
             raise UnreadableInput(f"{where}[{name!r}] is {_shown(given[name])}; pass {taken}", reason=REASON)

@@ -11,8 +11,9 @@ import base64
 import json
 import marshal
 import re
+from functools import wraps
 from math import isfinite
-from typing import Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeAlias, TypeVar
 
 from pydantic_core import from_json, to_json
 
@@ -20,6 +21,12 @@ from normalizer.errors import UnreadableInput
 from normalizer.reading import Finding, Leftover
 from normalizer.rules import pointer
 from normalizer.text import excerpt, json_text, readable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 # NUL, half a surrogate pair, and a colon, by which keys are counted
 _ODD_ESCAPES: Final = re.compile(rb"\\u(?:0000|003[aA]|[dD][89a-fA-F])")
@@ -29,12 +36,16 @@ _DEEPEST: Final = 500
 
 
 class Cleaned:
-    """A value that is ours, and what had to be replaced in it."""
+    """A value that is ours, and what had to be replaced in it.
 
-    __slots__ = ("findings", "leftovers", "value")
+    `given` is the caller's own value that it is a plain copy of: what is no JSON may look otherwise in the copy.
+    """
 
-    def __init__(self, value: Any) -> None:
+    __slots__ = ("findings", "given", "leftovers", "value")
+
+    def __init__(self, value: Any, given: Any = None) -> None:
         self.value = value
+        self.given = given
         self.findings: list[Finding] = []
         self.leftovers: list[Leftover] = []
 
@@ -107,6 +118,19 @@ class Unclean(Exception):
     """A reader met what has to be replaced: the value must go through `clean` first."""
 
 
+def depth_told(function: Callable[P, R]) -> Callable[P, R]:
+    """The function, with what is nested deeper than this language recurses told as that."""
+
+    @wraps(function)
+    def run(*args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            return function(*args, **kwargs)
+        except RecursionError:
+            raise _too_deep() from None
+
+    return run
+
+
 def look(value: Any) -> None:
     """Raise Unclean if there is a NUL anywhere in the value, or something that is no JSON (a tuple, bytes, NaN).
 
@@ -140,7 +164,7 @@ def from_value(value: Any) -> Cleaned:
     A NUL may be left in it: readers look for it where they see each string anyway, and raise `Unclean`.
     """
     try:
-        return Cleaned(own(value))
+        return Cleaned(own(value), value)
     except Unclean:
         return clean(value)
 
@@ -189,7 +213,8 @@ def clean(value: Any) -> Cleaned:
     """
     result = Cleaned(None)
     if isinstance(value, Cleaned):
-        result.findings, result.leftovers, value = value.findings, value.leftovers, value.value
+        result.findings, result.leftovers = value.findings, value.leftovers
+        value = value.value if value.given is None else value.given
     try:
         result.value = _taken(value, (), result)
     except RecursionError:
@@ -215,7 +240,7 @@ def _taken(value: Any, path: _Path, result: Cleaned) -> Any:
         return _object(value, path, result)
     if isinstance(value, (list, tuple)):
         return [_taken(item, (*path, n), result) for n, item in enumerate(value)]
-    if isinstance(value, (bytes, bytearray)):
+    if isinstance(value, (bytes, bytearray, memoryview)):
         return {"$b64": base64.b64encode(bytes(value)).decode("ascii")}
     dump = getattr(value, "model_dump", None)
     if callable(dump):

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
+from itertools import chain, count
 from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
 from normalizer.errors import UnreadableInput
+from normalizer.fact_lines import same
 from normalizer.facts import FACT, Observation
 from normalizer.reading import Finding, Leftover, Reading
+from normalizer.redaction import named
 from normalizer.rules import pointer
 from normalizer.text import readable
 
@@ -38,16 +41,17 @@ def heard(given: Iterable[Fact | Mapping[str, Any]] | None, read_facts: Sequence
     seq = max((fact.seq for fact in read_facts), default=0)
     last = next((fact.turn_id for fact in reversed(read_facts) if fact.turn_id), None)
     usual = next((turns[c] for c in map(_call_id, plain) if c in turns), last)
+    known = {fact.fact_id: fact for fact in read_facts}
     facts: list[Fact] = []
     findings: list[Finding] = []
     leftovers: list[Leftover] = []
     for number, said in enumerate(plain, start=1):
         if not isinstance(said, Mapping):
-            facts.append(said)
+            facts.append(_another(number, said, known))
             continue
         turn = turns.get(_call_id(said), usual)
-        beside = {"fact_id": f"host/{number}", "seq": seq + number, "source": "host", "turn_id": turn}
-        facts.append(_fact(number, {**beside, **_readable(said)}))
+        beside = {"fact_id": _free(number, known), "seq": seq + number, "source": "host", "turn_id": turn}
+        facts.append(_another(number, _fact(number, {**beside, **_readable(said)}), known))
         for place, text in _unreadable(said, ()):
             message = f"half a surrogate pair or NUL in host fact {number}; it is read as U+FFFD"
             findings.append(Finding("bad_unicode", message, number, place, facts=(facts[-1].fact_id,)))
@@ -82,6 +86,25 @@ def _fact(number: int, said: dict[str, Any]) -> Fact:
             f"host fact {number}: {first['msg']} at {place}", pointer=place, line=number
         ) from None
     return made
+
+
+def _free(number: int, known: Mapping[str, Fact]) -> str:
+    """An id for a host's fact. What was read may hold facts of a host itself, from an earlier time."""
+    own = f"host/{number}"
+    return next(name for name in chain((own,), (f"{own}_{n}" for n in count(2))) if name not in known)
+
+
+def _another(number: int, fact: Fact, known: dict[str, Fact]) -> Fact:
+    """The fact, unless its id is that of another one, which would hide it."""
+    earlier = known.setdefault(fact.fact_id, fact)
+    if not same(earlier, fact):
+        raise UnreadableInput(
+            f"host fact {number}: another fact ({earlier.kind}) has its id {named(fact.fact_id)}; leave fact_id out, or"
+            " give every fact an id of its own",
+            pointer="/fact_id",
+            line=number,
+        )
+    return fact
 
 
 def _call_id(said: Any) -> Any:

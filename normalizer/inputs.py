@@ -12,9 +12,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from normalizer import admission, cleaning, registry
+from normalizer import admission, cleaning, fact_lines, registry
 from normalizer.errors import UnknownFormat, UnreadableInput
-from normalizer.facts import load_lines
 from normalizer.pausing import collector_paused
 from normalizer.reading import Finding, Leftover, Reading
 from normalizer.text import excerpt
@@ -45,6 +44,7 @@ _OTHER_ENCODINGS: Final = (
 )
 
 
+@cleaning.depth_told
 @collector_paused
 def read(
     source: Source, *, format: str | None = "auto", origin: Mapping[str, Any] | None = None, to: str | None = None,  # noqa: A002
@@ -98,7 +98,7 @@ def _from_bytes(data: bytes, name: str, origin: Mapping[str, Any], to: str | Non
     if not isinstance(name, str) or name in registry.FORMATS:
         return registry.session_format(name).read(data, origin)
     if name == "facts" or (name == "auto" and _is_facts(data)):
-        return Reading(format="facts", facts=tuple(load_lines(data)))
+        return fact_lines.read(data)
     if name == "auto":
         head = data[:_SNIFFED]
         scores = {n: registry.session_format(n).sniff(head) for n in registry.FORMATS}
@@ -189,6 +189,8 @@ def _from_value(cleaned: cleaning.Cleaned, name: str, origin: Mapping[str, Any],
     else:
         scores = {n: registry.provider(n).sniff(value) for n in registry.PROVIDERS}
         best = max(scores, key=lambda n: (scores[n], n == to, n == _WHERE_IN_DOUBT))
+        if scores[best] <= 0 and cleaned.given is not None:  # it may have tuples for lists
+            return _from_value(cleaning.clean(cleaned), name, origin, to)
         if scores[best] <= 0:
             if _empty(value):
                 raise UnreadableInput("there are no messages in the input", reason="no_messages")
@@ -243,6 +245,7 @@ def shape_of(value: Any) -> str:
     return f"{'an' if kind[0] in 'aeiou' else 'a'} {kind}"
 
 
+@cleaning.depth_told
 def read_stream(events: Iterable[Any], target: str) -> Reading:
     """The facts of a stream's events, up to where it ends or is cut.
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from normalizer import admission, hosts, registry
+from normalizer import admission, cleaning, hosts, registry
 from normalizer.errors import CannotProject, RuleViolations, UnreadableInput
 from normalizer.folding import fold
 from normalizer.inputs import read, shape_of
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from normalizer.transcript import Transcript
 
 
+@cleaning.depth_told
 @collector_paused
 def project(
     transcript: Transcript, target: str, *, previous: Projection | None = None, **options: Any
@@ -43,6 +44,7 @@ def project(
     return registry.provider(target).project(transcript, admission.options(options, previous), previous)
 
 
+@cleaning.depth_told
 def check(
     request: Any, target: str, *, profile: str | None = None, context: Mapping[str, Any] | None = None
 ) -> tuple[Violation, ...]:
@@ -52,6 +54,7 @@ def check(
     if not isinstance(context, Mapping | None):
         raise UnreadableInput(f"context= is {shape_of(context)}; pass an object", reason=admission.REASON)
     known = dict(context or {})
+    admission.profile(profile, target, registry.provider(target).profiles)
     if profile is not None:
         known["profile"] = profile
     return judge(registry.provider(target).rules, request, known)
@@ -81,6 +84,7 @@ class Repair:
         return report(self)
 
 
+@cleaning.depth_told
 def repair(
     source: Source, *, format: str | None = "auto", to: str | None = None,  # noqa: A002
     facts: Iterable[Fact | Mapping[str, Any]] | None = (), origin: Mapping[str, Any] | None = None,

@@ -5,11 +5,13 @@ from __future__ import annotations
 import contextlib
 import enum
 import json
+from array import array
 from typing import Any
 
 import pytest
 
 import normalizer
+from normalizer import registry
 from normalizer.cleaning import LARGEST
 from normalizer.errors import CannotProject, UnknownFormat, UnreadableInput
 
@@ -35,6 +37,54 @@ def found(repaired: normalizer.Repair) -> list[tuple[str, str | None, str]]:
     return [
         (f.kind, f.pointer, left.text) for f, left in zip(repaired.findings, repaired.leftovers, strict=True)
     ]
+
+
+# ---------------------------------------------------------------- depth, and what is no list or number
+
+
+def nested(depth: int, leaf: Any = "x") -> Any:
+    for _ in range(depth):
+        leaf = {"a": leaf}
+    return leaf
+
+
+ENDLESS: list[Any] = []
+ENDLESS.append(ENDLESS)
+
+
+@pytest.mark.parametrize("deep", [nested(1500), nested(5000), ENDLESS], ids=["deep", "deeper", "endless"])
+@pytest.mark.parametrize("format", ["anthropic", "auto"])
+def test_what_is_nested_too_deeply_is_told_wherever_it_stands(deep: Any, format: str) -> None:  # noqa: A002
+    whole = with_input({})
+    result = [{"type": "tool_result", "tool_use_id": "toolu_1", "content": [deep]}]
+    for given in (
+        with_input({"deep": deep}),
+        {**whole, "metadata": deep},
+        {**whole, "messages": [*whole["messages"][:2], {"role": "user", "content": result}]},
+    ):
+        with pytest.raises(UnreadableInput) as caught:
+            normalizer.repair(given, format=format, to="anthropic")
+        assert caught.value.reason == "too_deep"
+
+
+def test_an_event_that_is_nested_too_deeply_is_told() -> None:
+    with pytest.raises(UnreadableInput) as caught:
+        normalizer.read_stream([{"type": "message_start", "message": nested(1500)}], "anthropic")
+    assert caught.value.reason == "too_deep"
+
+
+def test_a_tuple_is_read_as_the_list_that_it_is_in_json() -> None:
+    asked = {"model": "claude-opus-4-8", "messages": [{"role": "user", "content": "hi"}]}
+    for given in ({**asked, "messages": tuple(asked["messages"])}, tuple(asked["messages"])):
+        assert normalizer.repair(given, to="anthropic").request["messages"] == asked["messages"]
+    blocks = {**asked, "messages": [{"role": "user", "content": ({"type": "text", "text": "hi"},)}]}
+    (message,) = normalizer.repair(blocks, to="anthropic").request["messages"]
+    assert message["content"] == [{"type": "text", "text": "hi"}]
+
+
+def test_numbers_that_lie_in_one_memory_are_not_read_as_bytes() -> None:
+    repaired = normalizer.repair(with_input({"numbers": array("d", [1.5, 2]), "bytes": memoryview(b"a")}))
+    assert sent_input(repaired) == {"numbers": [1.5, 2.0], "bytes": {"$b64": "YQ=="}}
 
 
 # ---------------------------------------------------------------- numbers
@@ -339,6 +389,30 @@ def test_an_origin_that_is_none_is_told_with_the_field(odd: Any, where: str) -> 
             ask(OPEN, format="anthropic", origin=odd)
         assert caught.value.reason == "bad_option"
         assert str(caught.value).startswith(f"{where} is ")
+
+
+@pytest.mark.parametrize(
+    ("odd", "where"),
+    [
+        ({"modle": "m"}, "origin['modle']"),
+        ({5: "m"}, "origin[5]"),
+        ({"calls": {"toolu_1": {"modle": "m"}}}, "origin['calls']['toolu_1']['modle']"),
+    ],
+)
+def test_a_field_that_an_origin_does_not_have_is_told_with_those_it_has(odd: Any, where: str) -> None:
+    with pytest.raises(UnreadableInput, match="fields: model, account, stop_reason") as caught:
+        normalizer.repair(OPEN, format="anthropic", origin=odd)
+    assert caught.value.reason == "bad_option"
+    assert str(caught.value).startswith(f"{where} is ")
+
+
+@pytest.mark.parametrize("target", registry.targets())
+def test_a_profile_that_a_target_does_not_have_is_told_by_check(target: str) -> None:
+    with pytest.raises(CannotProject, match="no profile 'nobody'") as caught:
+        normalizer.check({}, target, profile="nobody")
+    assert caught.value.reason == "unknown_profile"
+    for profile in (None, *registry.provider(target).profiles):
+        normalizer.check({}, target, profile=profile)
 
 
 def test_an_origin_may_leave_everything_out() -> None:
