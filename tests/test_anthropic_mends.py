@@ -562,9 +562,11 @@ def test_blank_instructions_are_told(blank: Any) -> None:
     assert said(repaired, "dropped_empty") == [" "]
 
 
-@pytest.mark.parametrize(("client", "kept"), [(True, False), (False, True)])
-def test_an_open_server_call_waits_past_another_pause_but_not_past_a_reply_to_results(
-    client: bool, kept: bool
+@pytest.mark.parametrize(
+    ("client", "speaks", "kept"), [(True, False, False), (False, False, True), (False, True, False)]
+)
+def test_an_open_server_call_waits_past_another_pause_but_not_past_a_reply_to_results_or_words(
+    client: bool, speaks: bool, kept: bool
 ) -> None:
     search = {"type": "web_search_20250305", "name": "web_search"}
     open_call = {"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {"query": "w"}}
@@ -573,7 +575,11 @@ def test_an_open_server_call_waits_past_another_pause_but_not_past_a_reply_to_re
         *read({"messages": [USER], "tools": [search]}, format="anthropic").facts,
         *facts_of(content, "tool_use" if client else "pause_turn", 10),
         *([CallCompleted(fact_id="done", seq=20, call_id="toolu_1", content="ok")] if client else []),
-        *facts_of([{"type": "text", "text": "I look further."}], "pause_turn", 30),
+        *facts_of(
+            [{"type": "text", "text": "I look."}] if speaks else [{**open_call, "id": "srvtoolu_2"}],
+            "pause_turn",
+            30,
+        ),
     ]
     projection = project(fold(told), "anthropic", open_calls="unknown")
     sent = [

@@ -220,7 +220,8 @@ def _is_tail(pieces: list[Piece], call: ServerCall) -> bool:
 def _moved_on(renderer: Renderer, step: Step, call: ServerCall) -> bool:
     """Whether something else than results, or than a reply that goes on with it, stands between call and result.
 
-    A turn that paused again goes on with it too, but not behind results of the client's: they wait for its result.
+    A turn that paused again before the model said anything goes on with it too, but not behind results of the client's:
+    they wait for its result.
     """
     code = call.part.id
     answered = step.reply is not None and _has_client_calls(step.reply)
@@ -232,11 +233,16 @@ def _moved_on(renderer: Renderer, step: Step, call: ServerCall) -> bool:
                 return False
             if _comes_to_nothing(entry):
                 continue
-            paused = getattr(entry.fact, "stop_reason", None) == "pause_turn"
+            paused = getattr(entry.fact, "stop_reason", None) in ("pause_turn", None) and all(
+                part.kind in _OF_SERVER for part in entry.parts
+            )
             if not (paused and not answered) and not any(caller(part) == code for part in entry.parts):
                 return True
             answered = answered or _has_client_calls(entry)
     return call.result is not None
+
+
+_OF_SERVER: Final = frozenset({"server_tool_call", "server_tool_result"})
 
 
 def _has_client_calls(entry: Entry) -> bool:
