@@ -192,9 +192,7 @@ def _repair(
     alone = len(files) == 1 and not Path(files[0]).is_dir()
     for option, value in (("-o", output), ("--report", report), ("--facts", facts)):
         if value is not None and not alone:
-            raise typer.BadParameter(
-                "goes with one file only; repair the files one by one", param_hint=option
-            )
+            raise typer.BadParameter("goes with one file only; take the files one by one", param_hint=option)
     try:
         for extra in (report, debug_log):
             if extra:
@@ -272,7 +270,7 @@ def recover(
             found = normalizer.recover(opened, conversation=conversation, lost=tuple(lost or ()))
         (journal_command.tell_json if as_json else journal_command.tell)(found)
 
-    raise typer.Exit(each([journal], work))
+    raise typer.Exit(each([journal], work, folders=False))
 
 
 @app.command()

@@ -52,10 +52,16 @@ def is_address(name: str) -> bool:
 
 def existing(name: str, *, read_only: bool, at_rest: bool = False) -> Journal:
     """Open a journal that is there. Raises UnreadableInput where it is not, or is no journal."""
-    if not is_address(name) and not Path(name).is_file():
-        raise UnreadableInput(
-            f"cannot read {name!r}: there is no such file; check the path", reason="not_found"
+    path = Path(name)
+    if not is_address(name) and not path.is_file():
+        what = (
+            "it is a directory; name a journal's file"
+            if path.is_dir()
+            else "there is no such file; check the path"
         )
+        raise UnreadableInput(f"cannot read {name!r}: {what}", reason="not_found")
+    if not is_address(name) and path.stat().st_size == 0:  # SQLite would make a database of it
+        raise UnreadableInput("the file is empty, and no journal; check the path", reason="not_a_journal")
     try:
         return open_journal(f"sqlite:///{name}?immutable=1" if at_rest else name, read_only=read_only)
     except JournalError as error:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from rich.text import Text
 
 import normalizer
-from normalizer import outlets, reporting
+from normalizer import journal_command, outlets, reporting
 from normalizer.errors import UnknownFormat, UnreadableInput
 from normalizer.files import (
     OutputRefused,
@@ -62,6 +62,11 @@ def source(name: str) -> Path | bytes:
         if sys.stdin is None:  # a program that was started with it closed
             raise UnreadableInput("it is closed; name a file, or pipe one in", reason="not_found")
         return sys.stdin.buffer.read()
+    if journal_command.is_journal(name):
+        raise UnknownFormat(
+            f"this is a database; if it is a journal, `normalizer facts {name} > FACTS.jsonl` writes its facts, which"
+            " can be read in its place"
+        )
     path = Path(name)
     with path.open("rb") as opened:  # says at once what the system has against it
         return path if path.is_file() else opened.read()
@@ -85,14 +90,15 @@ def expand(names: Iterable[str]) -> Iterator[tuple[str, bool]]:
             yield name, False
 
 
-def each(names: list[str], work: Callable[[str], None]) -> int:
+def each(names: list[str], work: Callable[[str], None], *, folders: bool = True) -> int:
     """Do the work for every file and tell what fails; the highest exit code.
 
-    In a directory, files of no known format are none of our business, unless there is nothing else.
+    In a directory, files of no known format are none of our business, unless there is nothing else. Without `folders`
+    a directory is like any other name.
     """
     code, passed_over, done = outlets.FINE, [], 0
     try:
-        files = list(expand(names))
+        files = list(expand(names)) if folders else [(name, False) for name in names]
     except (UnreadableInput, OSError) as error:
         return outlets.fail(names[0], error)
     with outlets.progress(len(files)) as advance:

@@ -83,6 +83,8 @@ def outcome_text(outcome: Outcome) -> Text:
 def _turn_line(transcript: Transcript, turn_id: str | None) -> Text:
     turn = transcript.turns.get(turn_id or "")
     status = f", {turn.status}" if turn else ""
+    if turn and turn.lost:
+        status += ", its process is gone"
     return Text(f"── {excerpt(turn_id or 'turn')}{status}", style="dim")
 
 
@@ -95,6 +97,8 @@ def _entry_lines(entry: Entry, transcript: Transcript) -> Iterator[Text]:
         head.append(f" {excerpt(model)}", style="dim")
     if entry.kind == "tools":
         head.append(" " + excerpt(", ".join(tool.name for tool in entry.fact.tools), _WORDS))
+    if entry.kind in ("instructions", "tools") and not (entry.parts or getattr(entry.fact, "tools", ())):
+        head.append(" (none)", style="dim")
     yield head
     keys = iter(entry.calls)
     for part in entry.parts:

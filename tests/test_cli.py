@@ -474,6 +474,47 @@ def test_recover_makes_no_journal(tmp_path: Path) -> None:
     assert (result.exit_code, len(result.stderr.splitlines()), names(tmp_path)) == (3, 1, [])
 
 
+def test_recover_makes_no_journal_of_an_empty_file(tmp_path: Path) -> None:
+    (tmp_path / "empty.db").touch()
+    result = run("recover", "empty.db")
+    assert (result.exit_code, result.stderr) == (
+        3,
+        "empty.db: the file is empty, and no journal; check the path\n",
+    )
+    assert (tmp_path / "empty.db").read_bytes() == b""
+
+
+def test_recover_does_not_take_the_files_of_a_directory_for_journals(tmp_path: Path) -> None:
+    (tmp_path / "d").mkdir()
+    (tmp_path / "d" / "empty.json").touch()
+    result = run("recover", "d")
+    assert (result.exit_code, len(result.stderr.splitlines())) == (3, 1)
+    assert "it is a directory; name a journal's file" in result.stderr
+    assert (tmp_path / "d" / "empty.json").read_bytes() == b""
+
+
+@pytest.mark.parametrize("command", [["repair"], ["convert", "--to", "openai_chat"]])
+def test_a_journal_in_the_place_of_a_session_is_told_what_to_do(tmp_path: Path, command: list[str]) -> None:
+    (tmp_path / "j.db").write_bytes((ROOT / "fixtures" / "journals" / "0.1.0.db").read_bytes())
+    result = run(*command, "j.db")
+    assert (result.exit_code, len(result.stderr.splitlines())) == (3, 1)
+    assert "`normalizer facts j.db > FACTS.jsonl`" in result.stderr
+    assert names(tmp_path) == ["j.db"]
+
+
+def test_a_lost_turn_is_shown_as_one_whose_process_is_gone() -> None:
+    with normalizer.open_journal("j.db") as journal:
+        turn = journal.conversation("c").open_turn()
+        turn.user_said("Go.")
+        assert "gone" not in run("show", "j.db").stdout
+        journal.lose_run("c", turn.run_id)
+    assert f"{turn.turn_id}, running, its process is gone" in run("show", "j.db").stdout
+
+
+def test_that_there_are_no_instructions_is_shown(broken: Path) -> None:
+    assert "instructions (none)" in run("show", broken.name).stdout.splitlines()
+
+
 # ---------------------------------------------------------------- directories
 
 

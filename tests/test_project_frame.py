@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tomllib
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, get_args
 
 import pytest
@@ -185,3 +186,32 @@ def test_the_readmes_commands_are_the_programs() -> None:
         command.name or command.callback.__name__ for command in app.registered_commands if command.callback
     }
     assert set(re.findall(r"^normalizer (\w+)", README, re.MULTILINE)) == commands
+
+
+def test_the_loop_of_the_page_on_live_agents_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    page = (ROOT / "docs" / "live.md").read_text()
+    loop, *_ = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+
+    def reply(stop_reason: str, *content: Any) -> dict[str, Any]:
+        return {"type": "message", "role": "assistant", "content": list(content), "stop_reason": stop_reason}
+
+    call = {"type": "tool_use", "id": "toolu_1", "name": "shell", "input": {"command": "deploy"}}
+    replies = iter([reply("tool_use", call), reply("end_turn", {"type": "text", "text": "Done."})])
+    sent: list[dict[str, Any]] = []
+
+    def create(**request: Any) -> dict[str, Any]:
+        sent.append(request)
+        return next(replies)
+
+    scope: dict[str, Any] = {
+        "client": SimpleNamespace(messages=SimpleNamespace(create=create)),
+        "model": "claude-opus-4-8",
+        "schema": {"type": "object"},
+        "run_tool": lambda name, arguments: f"{name} {arguments['command']}: ok",
+    }
+    exec(compile(loop, "live.md", "exec"), scope)  # noqa: S102 - our own page
+    assert [len(request["messages"]) for request in sent] == [1, 3]
+    (result,) = sent[1]["messages"][2]["content"]
+    assert result == {"type": "tool_result", "tool_use_id": "toolu_1", "content": "shell deploy: ok"}
+    scope["journal"].close()
