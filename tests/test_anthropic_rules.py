@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import copy
-import json
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from ruling import lines, resolves
 
 from normalizer.providers.anthropic import keys, wire
 from normalizer.providers.anthropic.rules import RULES, exchanges, texts, view
@@ -19,15 +18,8 @@ from normalizer.rules import Context, Request, Rule, Violation, judge, rejects, 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-FIXTURES = Path(__file__).parent.parent / "fixtures" / "rules"
-
-
-def _lines(name: str) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in (FIXTURES / name).read_text("utf-8").splitlines()]
-
-
-CASES = _lines("anthropic_cases.jsonl")
-STREAMS = {line["id"]: line["events"] for line in _lines("anthropic_streams.jsonl")}
+CASES = lines("anthropic_cases.jsonl")
+STREAMS = {line["id"]: line["events"] for line in lines("anthropic_streams.jsonl")}
 REFUSED = [case for case in CASES if case["violates"]]
 ACCEPTED = [case for case in CASES if not case["violates"]]
 COMPACT = [case for case in CASES if not case.get("expand")]
@@ -61,24 +53,6 @@ def found(case: dict[str, Any]) -> tuple[dict[str, Any], tuple[Violation, ...]]:
     """The expanded request of a case and its violations."""
     request = expanded(case)
     return request, judge(RULES, request, context(case))
-
-
-def resolves(request: Any, pointer: str) -> bool:
-    """Whether a pointer leads to a value of the request or to a member that an object of it lacks."""
-    steps = [step.replace("~1", "/").replace("~0", "~") for step in pointer.split("/")[1:]]
-    value = request
-    for number, step in enumerate(steps):
-        if isinstance(value, list):
-            if not step.isdigit() or int(step) >= len(value):
-                return False
-            value = value[int(step)]
-        elif isinstance(value, dict):
-            if step not in value:
-                return number == len(steps) - 1
-            value = value[step]
-        else:
-            return False
-    return True
 
 
 @pytest.mark.parametrize("case", REFUSED, ids=[case["id"] for case in REFUSED])

@@ -2,51 +2,22 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from ruling import SEVERITIES, expanded, lines, resolves
 
 from normalizer.providers.openai_chat import keys, wire
 from normalizer.providers.openai_chat.rules import RULES, view
 from normalizer.rules import Rule, Violation, judge, rejects
-
-FIXTURES = Path(__file__).parent.parent / "fixtures" / "rules"
-
-
-def lines(name: str) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in (FIXTURES / name).read_text("utf-8").splitlines()]
-
 
 CASES = lines("openai_chat_cases.jsonl")
 SERVERS = lines("openai_compatible_cases.jsonl")
 ALL = [*CASES, *SERVERS]
 REFUSED = [case for case in ALL if case["violates"]]
 ACCEPTED = [case for case in ALL if not case["violates"]]
-SEVERITIES = {"degrade": "degrades"}
-
-
-def expanded(value: Any) -> Any:
-    """The request of a case at its full size."""
-    if isinstance(value, list):
-        found: list[Any] = []
-        for item in value:
-            splice = isinstance(item, dict) and item.keys() == {"$splice"}
-            found.extend(expanded(item["$splice"]) if splice else [expanded(item)])
-        return found
-    if not isinstance(value, dict):
-        return value
-    if value.keys() == {"$repeat_str"}:
-        text, times = value["$repeat_str"]
-        return text * times
-    if value.keys() == {"$repeat_list"}:
-        item, times = value["$repeat_list"]
-        text = json.dumps(item)
-        return [json.loads(text.replace("{i}", str(number))) for number in range(times)]
-    return {key: expanded(item) for key, item in value.items()}
 
 
 def context(case: dict[str, Any]) -> dict[str, Any]:
@@ -58,24 +29,6 @@ def found(case: dict[str, Any]) -> tuple[dict[str, Any], tuple[Violation, ...]]:
     """The expanded request of a case and its violations."""
     request = expanded(case["request"])
     return request, judge(RULES, request, context(case))
-
-
-def resolves(request: Any, pointer: str) -> bool:
-    """Whether a pointer leads to a value of the request, or to a member that an object of it lacks."""
-    value = request
-    steps = [step.replace("~1", "/").replace("~0", "~") for step in pointer.split("/")[1:]]
-    for number, step in enumerate(steps):
-        if isinstance(value, list):
-            if not step.isdigit() or int(step) >= len(value):
-                return False
-            value = value[int(step)]
-        elif isinstance(value, dict):
-            if step not in value:
-                return number == len(steps) - 1
-            value = value[step]
-        else:
-            return False
-    return True
 
 
 @pytest.mark.parametrize("case", REFUSED, ids=[case["id"] for case in REFUSED])

@@ -2,69 +2,25 @@
 
 from __future__ import annotations
 
-import json
 import time
-from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from ruling import SEVERITIES, expanded, lines, resolves
 
 from normalizer.providers.openai_responses.rules import RULES
 from normalizer.rules import Rule, Violation, judge, rejects
 
-FIXTURES = Path(__file__).parent.parent / "fixtures" / "rules"
-CASES = [
-    json.loads(line) for line in (FIXTURES / "openai_responses_cases.jsonl").read_text("utf-8").splitlines()
-]
+CASES = lines("openai_responses_cases.jsonl")
 REFUSED = [case for case in CASES if case["violates"]]
 ACCEPTED = [case for case in CASES if not case["violates"]]
-SEVERITIES = {"degrade": "degrades"}
-
-
-def expanded(value: Any) -> Any:
-    """A request at its full size."""
-    if isinstance(value, list):
-        found: list[Any] = []
-        for item in value:
-            if isinstance(item, dict) and "$splice" in item:
-                found.extend(expanded(item["$splice"]))
-            else:
-                found.append(expanded(item))
-        return found
-    if not isinstance(value, dict):
-        return value
-    if "$repeat_str" in value:
-        text, times = value["$repeat_str"]
-        return text * times
-    if "$repeat_list" in value:
-        item, times = value["$repeat_list"]
-        return [json.loads(json.dumps(item).replace("{i}", str(n))) for n in range(times)]
-    return {key: expanded(item) for key, item in value.items()}
 
 
 def found(case: dict[str, Any]) -> tuple[dict[str, Any], tuple[Violation, ...]]:
     request = expanded(case["request"])
     return request, judge(RULES, request, case.get("context") or {})
-
-
-def resolves(request: Any, pointer: str) -> bool:
-    """Whether a pointer leads to a value of the request or to a member that an object of it lacks."""
-    value = request
-    steps = [step.replace("~1", "/").replace("~0", "~") for step in pointer.split("/")[1:]]
-    for number, step in enumerate(steps):
-        if isinstance(value, list):
-            if not step.isdigit() or int(step) >= len(value):
-                return False
-            value = value[int(step)]
-        elif isinstance(value, dict):
-            if step not in value:
-                return number == len(steps) - 1
-            value = value[step]
-        else:
-            return False
-    return True
 
 
 @pytest.mark.parametrize("case", REFUSED, ids=[case["id"] for case in REFUSED])
