@@ -189,6 +189,8 @@ def _repair(
     _known(None if options["format"] == "auto" else options["format"], "--as", registry.names())
     _known(options["to"], "--to", registry.targets())
     _known_profile(options["profile"], options["to"])
+    if output == "":
+        raise typer.BadParameter("the name is empty; name a file", param_hint="-o")
     alone = len(files) == 1 and not Path(files[0]).is_dir()
     for option, value in (("-o", output), ("--report", report), ("--facts", facts)):
         if value is not None and not alone:
@@ -267,6 +269,8 @@ def recover(
 
     def work(name: str) -> None:
         with journal_command.existing(name, read_only=False) as opened:
+            if conversation is not None and not opened.facts(conversation, limit=1):
+                raise journal_command.no_conversation(opened, conversation)
             found = normalizer.recover(opened, conversation=conversation, lost=tuple(lost or ()))
         (journal_command.tell_json if as_json else journal_command.tell)(found)
 

@@ -126,12 +126,17 @@ def _reading(name: str, conversation: str | None, *, at_rest: bool = False) -> R
             conversation = held[0]
         facts = journal.facts(conversation)
         if not facts:
-            known = ", ".join(map(repr, journal.conversations()[:20])) or "none"
-            raise UnreadableInput(
-                f"there is no conversation {conversation!r} in this journal; conversations: {known}",
-                reason="no_messages",
-            )
+            raise no_conversation(journal, conversation)
         return Reading(format="facts", facts=facts, fragments=journal.fragments(conversation))
+
+
+def no_conversation(journal: Journal, conversation: str) -> UnreadableInput:
+    """That a journal has no conversation of this name, with the names of those there are."""
+    known = ", ".join(map(repr, journal.conversations()[:20])) or "none"
+    return UnreadableInput(
+        f"there is no conversation {conversation!r} in this journal; conversations: {known}",
+        reason="no_messages",
+    )
 
 
 def tell(recovery: Recovery) -> None:

@@ -75,9 +75,11 @@ def source(name: str) -> Path | bytes:
 def expand(names: Iterable[str]) -> Iterator[tuple[str, bool]]:
     """Files, and the sessions of directories; the flag says that a file was found, not named.
 
-    Raises UnreadableInput where a directory has nothing that could be a session.
+    Raises UnreadableInput where a name is empty, and where a directory has nothing that could be a session.
     """
     for name in names:
+        if not name:  # which the system takes for the directory at hand
+            raise UnreadableInput("the name of an input is empty; name a file", reason="not_found")
         if name != "-" and Path(name).is_dir():
             found = [str(path) for path in sessions(Path(name))]
             if not found:
@@ -100,7 +102,7 @@ def each(names: list[str], work: Callable[[str], None], *, folders: bool = True)
     try:
         files = list(expand(names)) if folders else [(name, False) for name in names]
     except (UnreadableInput, OSError) as error:
-        return outlets.fail(names[0], error)
+        return outlets.fail(names[0] or "normalizer", error)
     with outlets.progress(len(files)) as advance:
         for name, was_found in files:
             try:

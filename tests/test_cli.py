@@ -502,6 +502,31 @@ def test_a_journal_in_the_place_of_a_session_is_told_what_to_do(tmp_path: Path, 
     assert names(tmp_path) == ["j.db"]
 
 
+def test_a_conversation_that_a_journal_does_not_have_is_told_with_those_it_has() -> None:
+    with normalizer.open_journal("j.db") as journal:
+        journal.conversation("c").open_turn().close()
+    for command in ("recover", "show", "check", "facts"):
+        result = run(command, "j.db", "--conversation", "d")
+        assert (result.exit_code, result.stderr) == (
+            3,
+            "j.db: there is no conversation 'd' in this journal; conversations: 'c'\n",
+        )
+        assert result.stdout == ""
+
+
+def test_an_empty_name_is_not_the_directory_at_hand(tmp_path: Path, broken: Path) -> None:
+    for command in ("repair", "check", "show", "facts"):
+        result = run(command, "")
+        assert (result.exit_code, result.stderr) == (
+            3,
+            "normalizer: the name of an input is empty; name a file\n",
+        )
+    result = run("repair", broken.name, "-o", "")
+    assert result.exit_code == 2
+    assert "the name is empty; name a file" in result.stderr
+    assert names(tmp_path) == [broken.name]
+
+
 def test_a_lost_turn_is_shown_as_one_whose_process_is_gone() -> None:
     with normalizer.open_journal("j.db") as journal:
         turn = journal.conversation("c").open_turn()

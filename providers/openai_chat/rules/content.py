@@ -23,7 +23,7 @@ def misplaced_picture(request: Request, context: Context) -> Iterator[Violation]
     """
     for at, role, part in view.parts(request):
         if view.kind(part) in _PICTURES and role != "user":
-            yield Violation(at, f"a picture in a {role} message")
+            yield Violation(at, f"a picture in a message of role {role!r}")
 
 
 def media_in_tool_message(request: Request, context: Context) -> Iterator[Violation]:
@@ -44,7 +44,7 @@ def _others(request: Request, context: Context, *roles: str) -> Iterator[Violati
             severity: Severity = (
                 "contested" if wire.is_unknown(kind) else "reject"
             )  # it may be newer than this rule
-            yield Violation(at, f"a part of type {kind!r} in a {role} message", severity=severity)
+            yield Violation(at, f"a part of type {kind!r} in a message of role {role!r}", severity=severity)
 
 
 def mixed_reply(request: Request, context: Context) -> Iterator[Violation]:
@@ -96,7 +96,7 @@ def bad_sound(request: Request, context: Context) -> Iterator[Violation]:
             continue
         held = view.member(part, "input_audio")
         if role != "user":
-            yield Violation(at, f"a sound in a {role} message")
+            yield Violation(at, f"a sound in a message of role {role!r}")
         if view.text(view.member(held, "format")) not in wire.SOUND_FORMATS:
             yield Violation(f"{at}/input_audio/format", f"the format {view.member(held, 'format')!r}")
         if not view.text(view.member(held, "data")):

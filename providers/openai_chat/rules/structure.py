@@ -48,7 +48,7 @@ def missing_content(request: Request, context: Context) -> Iterator[Violation]:
     """
     for at, message in view.of_role(request, "system", "developer", "user", "tool"):
         if not isinstance(message.get("content"), str | list):
-            yield Violation(f"{at}/content", f"a {message['role']} message without text or parts")
+            yield Violation(f"{at}/content", f"a message of role {message['role']!r} without text or parts")
 
 
 def empty_reply(request: Request, context: Context) -> Iterator[Violation]:
@@ -100,7 +100,9 @@ def foreign_key(request: Request, context: Context) -> Iterator[Violation]:
         allowed = known | (profile.reasoning_keys if role == "assistant" else frozenset())
         for key in message:
             if key not in allowed:
-                yield Violation(pointer("messages", index, key), f"{key!r} is no key of a {role} message")
+                yield Violation(
+                    pointer("messages", index, key), f"{key!r} is no key of a message of role {role!r}"
+                )
     yield from _in_calls(request)
     for at, _, part in view.parts(request):
         schema = keys.PART_KEYS.get(view.kind(part))
