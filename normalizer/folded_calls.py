@@ -90,8 +90,16 @@ class FoldedCalls:
             key = self._key(part, fact, number)
         self.server_calls[key] = ServerCall(key, part, fact.fact_id, NOT_RECORDED)
         if not _void(fact):
+            self._give_up(self.kept.open_server.get(part.id or key))
             self.kept.open_server[part.id or key] = key
         return key
+
+    def _give_up(self, key: str | None) -> None:
+        """A call whose id a later one has does not wait any more: a result goes to the later one."""
+        call = self.server_calls[key] if key is not None else None
+        if call is not None and call.outcome != NOT_RECORDED:
+            self.server_calls[call.key] = ServerCall(call.key, call.part, call.reply, NOT_RECORDED)
+            self.kept.touched.append(call.key)
 
     def _server_result(self, fact: Any, part: ServerToolResult) -> str | None:
         if _void(fact):

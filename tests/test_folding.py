@@ -278,6 +278,13 @@ def test_a_paused_server_call_waits_and_a_left_one_is_unknown() -> None:
     assert left.server_calls["srvtoolu_1"].outcome.kind == "unknown"
 
 
+def test_a_paused_server_call_does_not_wait_once_another_has_its_id() -> None:
+    first, second = reply(1, SEARCH, stop_reason="pause_turn"), reply(2, SEARCH, stop_reason="pause_turn")
+    for transcript in (fold([first, second]), fold([second], onto=fold([first]))):
+        kinds = {key: found.outcome.kind for key, found in transcript.server_calls.items()}
+        assert kinds == {"srvtoolu_1": "unknown", "srvtoolu_1#2": "pending"}
+
+
 def test_a_servers_result_without_its_call_is_a_finding() -> None:
     assert [finding.kind for finding in fold([reply(1, FOUND)]).findings] == ["orphan_result"]
 
