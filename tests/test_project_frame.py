@@ -30,6 +30,15 @@ SDKS = ("anthropic", "openai", "google.genai", "mistralai", "boto3")
 # ---------------------------------------------------------------- packaging
 
 
+def test_no_module_is_too_long_to_be_read_in_one_sitting() -> None:
+    lengths = {
+        path.relative_to(ROOT).as_posix(): len(path.read_text().splitlines())
+        for room in ("normalizer", "providers")
+        for path in (ROOT / room).rglob("*.py")
+    }
+    assert sorted(name for name, length in lengths.items() if length > 400) == ["normalizer/facts.py"]
+
+
 def test_every_folder_of_code_is_a_package_that_is_installed() -> None:
     folders = {
         f.parent for room in ("normalizer", "providers", "schemas") for f in (ROOT / room).rglob("*.py")
