@@ -379,15 +379,18 @@ class Conversation:
 
     def _news(self, projection: Projection) -> None:
         """Late news is told once for each change: something about the call or its turn came in since it was told."""
-        told: dict[str, tuple[int, str]] = {}
+        told: dict[str, tuple[int, str, str | None]] = {}
+        left = {entry.fact.fact_id for entry in self.transcript.entries}
         for at, fact in enumerate(self.facts):
             if fact.kind == "reply_cut" and fact.refused:
                 told.clear()  # nothing that was told is taken as told any more
             if fact.kind == "request_sent" and fact.model == self.model:
-                told.update({one.call_id: (at, one.outcome) for one in fact.told})
-                told.update({one.call_id: (at, one.outcome) for one in fact.news})
+                told.update({one.call_id: (at, one.outcome, None) for one in fact.told})
+                told.update({one.call_id: (at, one.outcome, one.after) for one in fact.news})
         for one in projection.sending().news:
-            at, outcome = told.get(one.call_id, (0, ""))
+            at, outcome, after = told.get(one.call_id, (0, "", None))
+            if after is not None and after not in left:
+                continue  # a rewind or a summary took away where it was told
             turn = self.transcript.calls[one.call_id].turn_id
             since = [
                 fact
