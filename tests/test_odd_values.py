@@ -519,3 +519,14 @@ def test_what_stands_beside_results_in_an_assistant_message_is_left_over() -> No
     messages = [{"role": "assistant", "content": [gone], "id": "msg_1"}, USER_X]
     reading = normalizer.read({"messages": messages}, format="anthropic")
     assert '{"id":"msg_1"}' in [left.text for left in reading.leftovers]
+
+
+def test_what_stands_beside_a_developers_words_is_kept() -> None:
+    words = {"role": "developer", "content": "Be brief.", "id": "msg_1"}
+    reading = normalizer.read({"messages": [words, USER_X]}, format="anthropic")
+    (said,) = (fact for fact in reading.facts if fact.kind == "instructions_set" and fact.additional)
+    assert said.raw is not None
+    assert said.raw.value == words
+    repaired = normalizer.repair({"messages": [words, USER_X]}, format="anthropic")
+    assert "Be brief." in json.dumps(repaired.request)
+    assert normalizer.repair(repaired.request, format="anthropic").request == repaired.request

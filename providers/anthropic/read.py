@@ -223,7 +223,7 @@ def _message(
         user_turns.record_foreign_result(recorder, place, message, number)
     elif role == "developer":
         recorder.instructions(place, _parts(recorder, place, content), additional=True, group=number,
-                              string=isinstance(content, str))  # fmt: skip
+                              string=isinstance(content, str), raw=Json.of(message) if extra else None)  # fmt: skip
     else:
         recorder.finding("unknown_block", f"a message of the unknown role {role!r}", place)
         recorder.leftover(place, "a message of an unknown role", message)
