@@ -19,16 +19,7 @@ T = TypeVar("T")
 
 def maker(cls: type[T]) -> Callable[..., T]:
     """A constructor of the frozen, slotted dataclass `cls` without its per-field cost; same parameters and defaults."""
-    twin = type(
-        cls.__name__,
-        cls.__bases__,
-        {
-            "__slots__": cls.__dict__["__slots__"],
-            # both, or Python keeps the slow path for attribute stores
-            "__setattr__": object.__setattr__,
-            "__delattr__": object.__delattr__,
-        },
-    )
+    twin = twin_of(cls)
     names = [field.name for field in fields(cls)]  # type: ignore[arg-type]
     scope: dict[str, Any] = {
         f"default_{field.name}": field.default
@@ -49,6 +40,20 @@ def maker(cls: type[T]) -> Callable[..., T]:
     exec("\n".join(lines), scope)  # noqa: S102 - nothing but names of dataclass fields
     make: Callable[..., T] = scope["make"]
     return make
+
+
+def twin_of(cls: type) -> type:
+    """A class with the slots of `cls` whose instances can be filled, and can then become instances of `cls`."""
+    return type(
+        cls.__name__,
+        cls.__bases__,
+        {
+            "__slots__": cls.__dict__["__slots__"],
+            # both, or Python keeps the slow path for attribute stores
+            "__setattr__": object.__setattr__,
+            "__delattr__": object.__delattr__,
+        },
+    )
 
 
 def _ordered(names: list[str], scope: dict[str, Any]) -> list[str]:

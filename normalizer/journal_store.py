@@ -15,7 +15,7 @@ from sqlalchemy import bindparam, delete, func, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
 from normalizer.errors import JournalError
-from normalizer.journal_rows import FRAGMENT, decoded, fragment_body, numbered, row, run_of_row, stamp
+from normalizer.journal_rows import FRAGMENT, decoded, fragment_body, numbered, rows, run_of_row, stamp
 from normalizer.journal_schema import CONVERSATIONS, FRAGMENTS, RUNS
 from normalizer.journal_schema import FACTS as ROWS
 from normalizer.journal_statements import ADD_ONE, CLOSE_RUN, COLUMNS, INSERT, LAST, RAISE, TAKE
@@ -72,7 +72,7 @@ class Numbered:
         """Record facts under the numbers from `first` on, which were taken before."""
         added = numbered(facts, first)
         try:
-            INSERT.rows(self.connection, [row(self.conversation, fact, self.recorded_at) for fact in added])
+            INSERT.rows(self.connection, rows(self.conversation, added, self.recorded_at))
         except IntegrityError as error:
             raise Known(facts) from error
         for fact in added:
@@ -189,7 +189,7 @@ def append(driver: Driven, conversation: str, facts: Sequence[Fact], now: dateti
 
 def _add_one(driver: Driven, conversation: str, fact: Fact, recorded_at: str) -> Fact:
     """Take a number and record a fact under it, in one statement that is its own transaction."""
-    columns = row(conversation, fact, recorded_at)
+    (columns,) = rows(conversation, [fact], recorded_at)
     try:
         found = ADD_ONE.on(driver, count=1, **dict(zip(COLUMNS, columns, strict=True)))
     except IntegrityError as error:
