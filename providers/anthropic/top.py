@@ -114,6 +114,11 @@ def _instructions(top: Top, entries: list[Entry], said: int | None, row: Model) 
                 top.later[entry.fact.fact_id] = blocks
         elif entry.fact.additional:
             above.append(entry)
+            if entry.parts:
+                top.adjustments.append(
+                    Adjustment("moved", "a system message stands with the instructions above all messages",
+                               "ANT-SYS-004", facts=(entry.fact.fact_id,))
+                )  # fmt: skip
         else:
             above = [entry]
     said_none = not any(entry.parts for entry in above)
