@@ -646,6 +646,6 @@ def test_words_stay_beside_the_results_of_the_reply_before_them_alone() -> None:
 @pytest.mark.parametrize("role", ["system", "developer"])
 def test_a_system_message_in_front_goes_to_the_top_and_is_told(role: str) -> None:
     messages = [{"role": role, "content": "Be brief."}, USER]
-    repaired = mended({"model": "claude-opus-4-8", "messages": messages})
+    repaired = repair({"model": "claude-opus-4-8", "messages": messages}, format="anthropic")
     assert (repaired.request["system"], repaired.request["messages"]) == ("Be brief.", [USER])
     assert [(note.kind, note.because) for note in repaired.adjustments] == [("moved", "ANT-SYS-004")]
