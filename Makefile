@@ -27,19 +27,19 @@ check: .venv/installed
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
-	$(BIN)/python -m normalizer.schema_files --check
-	$(BIN)/python -m normalizer.rulebook_page --check
-	$(BIN)/python -m normalizer.hand_over_page --check
+	$(BIN)/python -m normalizer.devtools.schema_files --check
+	$(BIN)/python -m normalizer.devtools.rulebook_page --check
+	$(BIN)/python -m normalizer.devtools.hand_over_page --check
 
 bench: .venv/installed
 	for each in benchmarks/*.py; do $(BIN)/python "$$each" || exit 1; done
 
 docs: .venv/installed
-	$(BIN)/python -m normalizer.rulebook_page
-	$(BIN)/python -m normalizer.hand_over_page
+	$(BIN)/python -m normalizer.devtools.rulebook_page
+	$(BIN)/python -m normalizer.devtools.hand_over_page
 
 schemas: .venv/installed
-	$(BIN)/python -m normalizer.schema_files
+	$(BIN)/python -m normalizer.devtools.schema_files
 
 clean:
 	rm -rf demo-out build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -20,8 +20,8 @@ from normalizer.parts import Json, Tool
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from normalizer.conversations import Conversation
-    from normalizer.turns import Turn
+    from normalizer.live.conversation import Conversation
+    from normalizer.live.turn import Turn
 
 MODEL: Final = "claude-opus-4-8"
 SHELL: Final = Tool(

@@ -18,10 +18,10 @@ from normalizer.errors import (
     UnknownFormat,
     UnreadableInput,
 )
-from normalizer.folding import fold
+from normalizer.findings import Reading
+from normalizer.folding.fold_run import fold
 from normalizer.inputs import read, read_stream
 from normalizer.projection import Projection
-from normalizer.reading import Reading
 from normalizer.repairing import Repair, check, project, repair
 from normalizer.transcript import Transcript
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from normalizer.cli import main
+from normalizer.command.main import main
 
 if __name__ == "__main__":
     main()

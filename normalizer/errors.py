@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from normalizer.redaction import named, redact
+from normalizer.util.redaction import named, redact
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -1,93 +1,93 @@
-"""What is wrong with an input, and what of it is no fact, as a reader comes upon it."""
+"""What a reader hands over: facts, what was wrong with the input, and everything that became no fact.
+
+Nothing of an input is lost: each piece is in `facts`, or whole in `leftovers` or `fragments` with a reason.
+"""
 
 from __future__ import annotations
 
-import json
-from typing import TYPE_CHECKING, Any
-
-from normalizer.parts import Json
-from normalizer.reading import Finding, Fragment, Leftover
-from normalizer.redaction import named
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 if TYPE_CHECKING:
-    from normalizer.reading import FindingKind
+    from normalizer.facts import Fact
+
+FindingKind: TypeAlias = Literal[
+    "orphan_result",
+    "duplicate_result",
+    "duplicate_call",
+    "duplicate_id",
+    "displaced_result",
+    "missing_result",
+    "contradiction",
+    "bad_line",
+    "bad_unicode",
+    "parent_missing",
+    "fragment",
+    "unknown_block",
+    "unknown_call",
+]
+"""What can be wrong with an input. The list only grows."""
 
 
-class Finder:
-    """Collects them. `place` arguments are JSON pointers into the input, or `L12` and a pointer, in files of lines."""
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Something wrong with an input. `line` counts from 1, `pointer` is a JSON pointer in it (or in the line)."""
 
-    def __init__(self) -> None:
-        self.findings: list[Finding] = []
-        self.leftovers: list[Leftover] = []
-        self.fragments: list[Fragment] = []
-
-    def finding(
-        self, kind: FindingKind, message: str, place: str | None = None, call_id: str | None = None
-    ) -> None:
-        """Something wrong, at a place."""
-        line, pointer = _split(place)
-        self.findings.append(Finding(kind, message, line, pointer, call_id, (place,) if place else ()))
-
-    def leftover(self, place: str, reason: str, value: Any) -> None:
-        """A piece of the input that is no fact, whole."""
-        line, pointer = _split(place)
-        text = value if isinstance(value, str) else value.text if isinstance(value, Json) else dump_any(value)
-        self.leftovers.append(Leftover(reason, text, line, pointer))
-
-    def bare_texts(self, place: str, content: Any) -> None:
-        """The texts in the list at a place, where blocks belong: each is read as a block of text."""
-        for number, block in enumerate(content if isinstance(content, list) else ()):
-            if isinstance(block, str):
-                message = "a text stands where a block belongs; it is read as a block of text"
-                self.finding("unknown_block", message, f"{place}/{number}")
-
-    def fragment(
-        self, place: str, call_id: str | None, text: str, reason: str, *, raw: Json | None = None, **more: Any
-    ) -> None:
-        """What was cut off. Never executed, never sent."""
-        line, pointer = _split(place)
-        self.fragments.append(
-            Fragment(
-                call_id, raw.text if raw is not None else text, reason, line=line, pointer=pointer, **more
-            )
-        )
-        self.finding("fragment", f"only the beginning of call {named(call_id)} arrived", place, call_id)
-
-    def orphan(self, fact: Any, wire_id: str) -> None:
-        """A result whose call is not in the history: kept whole, never sent as a result."""
-        self.finding(
-            "orphan_result", f"a result names the call {named(wire_id)}, which is not in the history", fact.fact_id,
-            wire_id or None,
-        )  # fmt: skip
-        self.leftover(fact.fact_id, "result without its call", _content_of(fact, wire_id))
+    kind: FindingKind
+    message: str
+    line: int | None = None
+    pointer: str | None = None
+    call_id: str | None = None
+    facts: tuple[str, ...] = ()
 
 
-def _content_of(fact: Any, wire_id: str) -> Any:
-    """A result as it stood in the input, with the id that it names."""
-    if fact.raw is not None:
-        return fact.raw
-    return {"call_id": wire_id, "content": _plain_content(fact)}
+@dataclass(frozen=True, slots=True)
+class Leftover:
+    """A piece of the input that is no fact, whole (`text`: JSON or the raw line), and why it is none."""
+
+    reason: str
+    text: str
+    line: int | None = None
+    pointer: str | None = None
 
 
-def _plain_content(fact: Any) -> Any:
-    content = getattr(fact, "content", None)
-    if content is None or isinstance(content, str):
-        return content
-    return [part.raw.value if part.raw else getattr(part, "text", "") for part in content]
+@dataclass(frozen=True, slots=True)
+class Fragment:
+    """What a cut stream or file left of a part, as far as it came. Never executed, never sent.
+
+    `reason` is `not_closed`, `input_incomplete`, or the word of the format; `type` and `index` are the provider's.
+    """
+
+    call_id: str | None
+    text: str
+    reason: str
+    type: str | None = None
+    index: int | None = None
+    name: str | None = None
+    line: int | None = None
+    pointer: str | None = None
 
 
-def _split(place: str | None) -> tuple[int | None, str | None]:
-    """`L12/message/content/0` -> (12, "/message/content/0"); a pointer alone has no line."""
-    if not place:
-        return None, None
-    if place[0] == "L" and (digits := place[1:].split("/", 1)[0].split(":", 1)[0]).isdigit():
-        return int(digits), place[1 + len(digits) :] or None
-    return None, place
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """The facts of one input.
 
+    `request` is the input where it is a request, with the messages that the caller gave.
+    `settings` are the input's other request settings (`max_tokens`, ...); `home` is the target it came from,
+    `stored` whether the provider holds part of the history (False: nothing at all). The fields from `turn` on
+    belong to a stream: `turn` is ended, paused, cut or refused, `open_server_calls` and `calls_to_run` hold call ids.
+    """
 
-def dump_any(value: Any) -> str:
-    """Any value as JSON text; what JSON cannot say is told by its name."""
-    try:
-        return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=repr)
-    except (ValueError, TypeError, RecursionError) as error:
-        return json.dumps(f"a {type(value).__name__} that no JSON text can hold: {error}")
+    format: str
+    facts: tuple[Fact, ...] = ()
+    findings: tuple[Finding, ...] = ()
+    leftovers: tuple[Leftover, ...] = ()
+    fragments: tuple[Fragment, ...] = ()
+    home: str | None = None
+    settings: dict[str, Any] = field(default_factory=dict)
+    request: dict[str, Any] | None = None
+    stored: bool | None = None
+    turn: Literal["ended", "paused", "cut", "refused"] | None = None
+    stop_reason: str | None = None
+    open_server_calls: tuple[str, ...] = ()
+    calls_to_run: tuple[str, ...] = ()

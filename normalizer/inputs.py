@@ -12,11 +12,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from normalizer import admission, cleaning, fact_lines, registry
+from normalizer import registry
 from normalizer.errors import UnknownFormat, UnreadableInput
-from normalizer.pausing import collector_paused
-from normalizer.reading import Finding, Leftover, Reading
-from normalizer.text import excerpt
+from normalizer.findings import Finding, Leftover, Reading
+from normalizer.options import checked_origin
+from normalizer.reading import facts_jsonl, sanitizing
+from normalizer.util.collector import collector_paused
+from normalizer.util.text import excerpt
 
 if TYPE_CHECKING:
     from normalizer.provider import Assembler, Provider
@@ -44,7 +46,7 @@ _OTHER_ENCODINGS: Final = (
 )
 
 
-@cleaning.depth_told
+@sanitizing.depth_told
 @collector_paused
 def read(
     source: Source, *, format: str | None = "auto", origin: Mapping[str, Any] | None = None, to: str | None = None,  # noqa: A002
@@ -54,12 +56,14 @@ def read(
     An input that fits several APIs alike is read as that of `to`, else as Chat Completions.
     Raises UnreadableInput (`no_messages` where there is nothing in it) and UnknownFormat.
     """
-    known = admission.origin(origin)
+    known = checked_origin(origin)
     name = "auto" if format is None else format
     if isinstance(source, (Path, str, bytes, bytearray)):
         reading = _from_bytes(_load(source), name, known, to)
     else:
-        reading = _borrowed(source, name, known) or _from_value(cleaning.from_value(source), name, known, to)
+        reading = _borrowed(source, name, known) or _from_value(
+            sanitizing.from_value(source), name, known, to
+        )
     model = known.get("model")
     if model:
         facts = tuple(
@@ -98,7 +102,7 @@ def _from_bytes(data: bytes, name: str, origin: Mapping[str, Any], to: str | Non
     if not isinstance(name, str) or name in registry.FORMATS:
         return registry.session_format(name).read(data, origin)
     if name == "facts" or (name == "auto" and _is_facts(data)):
-        return fact_lines.read(data)
+        return facts_jsonl.read(data)
     if name == "auto":
         head = data[:_SNIFFED]
         scores = {n: registry.session_format(n).sniff(head) for n in registry.FORMATS}
@@ -108,7 +112,7 @@ def _from_bytes(data: bytes, name: str, origin: Mapping[str, Any], to: str | Non
     elif name not in registry.PROVIDERS:
         registry.session_format(name)  # raises with the names there are
     try:
-        cleaned = cleaning.from_text(data)
+        cleaned = sanitizing.from_text(data)
     except ValueError as error:
         found = _lines(data)
         if found is None:
@@ -141,14 +145,14 @@ def _no_json(data: bytes, error: ValueError) -> UnreadableInput | UnknownFormat:
     )
 
 
-def _lines(data: bytes) -> cleaning.Cleaned | None:
+def _lines(data: bytes) -> sanitizing.Cleaned | None:
     """Messages one a line; a line that is none is a finding."""
-    result = cleaning.Cleaned([])
+    result = sanitizing.Cleaned([])
     for number, line in enumerate(data.split(b"\n"), start=1):
         if not line.strip():
             continue
         try:
-            found = cleaning.from_text(line)
+            found = sanitizing.from_text(line)
         except ValueError:
             found = None
         if found is None or not (isinstance(found.value, dict) and "role" in found.value):
@@ -177,12 +181,12 @@ def _borrowed(value: Any, name: str, origin: Mapping[str, Any]) -> Reading | Non
         if provider.borrow is not None and (name != "auto" or provider.sniff(value) == _CERTAIN):
             try:
                 return provider.borrow(value, origin)
-            except cleaning.Unclean:
+            except sanitizing.Unclean:
                 return None
     return None
 
 
-def _from_value(cleaned: cleaning.Cleaned, name: str, origin: Mapping[str, Any], to: str | None) -> Reading:
+def _from_value(cleaned: sanitizing.Cleaned, name: str, origin: Mapping[str, Any], to: str | None) -> Reading:
     value = cleaned.value
     if name != "auto":
         chosen = _named(name)
@@ -190,7 +194,7 @@ def _from_value(cleaned: cleaning.Cleaned, name: str, origin: Mapping[str, Any],
         scores = {n: registry.provider(n).sniff(value) for n in registry.PROVIDERS}
         best = max(scores, key=lambda n: (scores[n], n == to, n == _WHERE_IN_DOUBT))
         if scores[best] <= 0 and cleaned.given is not None:  # it may have tuples for lists
-            return _from_value(cleaning.clean(cleaned), name, origin, to)
+            return _from_value(sanitizing.clean(cleaned), name, origin, to)
         if scores[best] <= 0:
             if _empty(value):
                 raise UnreadableInput("there are no messages in the input", reason="no_messages")
@@ -204,8 +208,8 @@ def _from_value(cleaned: cleaning.Cleaned, name: str, origin: Mapping[str, Any],
         raise UnknownFormat(f"this JSON ({shape_of(value)}) is no history of {chosen.name!r}")
     try:
         reading = chosen.read(value, origin)
-    except cleaning.Unclean:
-        cleaned = cleaning.clean(cleaned)
+    except sanitizing.Unclean:
+        cleaned = sanitizing.clean(cleaned)
         reading = chosen.read(cleaned.value, origin)
     if cleaned.findings:
         reading = replace(
@@ -245,7 +249,7 @@ def shape_of(value: Any) -> str:
     return f"{'an' if kind[0] in 'aeiou' else 'a'} {kind}"
 
 
-@cleaning.depth_told
+@sanitizing.depth_told
 def read_stream(events: Iterable[Any], target: str) -> Reading:
     """The facts of a stream's events, up to where it ends or is cut.
 

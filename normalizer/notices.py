@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from normalizer.errors import CannotProject
 from normalizer.facts import PLACEHOLDER, RUNNING
 from normalizer.outcomes import decide
-from normalizer.redaction import named
-from normalizer.text import readable
 from normalizer.transcript import words
+from normalizer.util.redaction import named
+from normalizer.util.text import readable
 
 if TYPE_CHECKING:
     from normalizer.facts import CallFact, OutcomeAttested, OutcomeKind

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
-from normalizer.redaction import named
+from normalizer.util.redaction import named
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
     from normalizer.facts import Choice, Digest, News, Told
     from normalizer.parts import Json
+    from normalizer.projecting.call_ids import WireIds
     from normalizer.transcript import Call
-    from normalizer.wire_ids import WireIds
 
 AdjustmentKind: TypeAlias = Literal[
     "notice",

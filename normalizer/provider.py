@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 if TYPE_CHECKING:
+    from normalizer.findings import Reading
     from normalizer.projection import Options, Projection
-    from normalizer.reading import Reading
     from normalizer.rules import Rulebook
     from normalizer.transcript import Transcript
 

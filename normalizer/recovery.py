@@ -20,17 +20,17 @@ from uuid import uuid4
 
 from normalizer.errors import JournalError
 from normalizer.facts import EffectsVerified, OutcomeAttested
-from normalizer.folding import fold
-from normalizer.journal_rows import stamp
-from normalizer.journal_runs import alive
-from normalizer.text import excerpt
+from normalizer.folding.fold_run import fold
+from normalizer.journal.processes import alive
+from normalizer.journal.serialization import stamp
+from normalizer.util.text import excerpt
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from normalizer.facts import Fact, OutcomeKind
-    from normalizer.journal_runs import Run
-    from normalizer.journal_sync import Journal
+    from normalizer.journal.journal import Journal
+    from normalizer.journal.processes import Run
     from normalizer.parts import ResultPart
     from normalizer.transcript import Call, Transcript
 

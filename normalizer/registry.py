@@ -7,7 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
 from normalizer.errors import UnknownFormat
-from normalizer.text import excerpt
+from normalizer.util.text import excerpt
 
 if TYPE_CHECKING:
     from normalizer.provider import Format, Provider

@@ -9,28 +9,30 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from normalizer import admission, cleaning, hosts, registry
+from normalizer import registry
 from normalizer.errors import CannotProject, RuleViolations, UnreadableInput
-from normalizer.folding import fold
+from normalizer.folding.fold_run import fold
 from normalizer.inputs import read, shape_of
+from normalizer.options import REASON, checked_options, checked_origin, checked_profile
 from normalizer.parts import Json
-from normalizer.pausing import collector_paused
 from normalizer.projection import Adjustment, Projection
+from normalizer.reading import host_facts, sanitizing
 from normalizer.rules import judge, rejects
+from normalizer.util.collector import collector_paused
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from normalizer.facts import Fact
+    from normalizer.findings import Finding, Fragment, Leftover, Reading
     from normalizer.inputs import Source
     from normalizer.provider import Provider
-    from normalizer.reading import Finding, Fragment, Leftover, Reading
+    from normalizer.reporting.types import ReportDict
     from normalizer.rules import Violation
-    from normalizer.shapes import ReportDict
     from normalizer.transcript import Transcript
 
 
-@cleaning.depth_told
+@sanitizing.depth_told
 @collector_paused
 def project(
     transcript: Transcript, target: str, *, previous: Projection | None = None, **options: Any
@@ -41,10 +43,10 @@ def project(
 
     Raises OpenCalls, CannotProject, UnknownFormat (no such target).
     """
-    return registry.provider(target).project(transcript, admission.options(options, previous), previous)
+    return registry.provider(target).project(transcript, checked_options(options, previous), previous)
 
 
-@cleaning.depth_told
+@sanitizing.depth_told
 def check(
     request: Any, target: str, *, profile: str | None = None, context: Mapping[str, Any] | None = None
 ) -> tuple[Violation, ...]:
@@ -52,9 +54,9 @@ def check(
     if not isinstance(request, Mapping):
         raise UnreadableInput(f"a request is an object, not {shape_of(request)}")
     if not isinstance(context, Mapping | None):
-        raise UnreadableInput(f"context= is {shape_of(context)}; pass an object", reason=admission.REASON)
+        raise UnreadableInput(f"context= is {shape_of(context)}; pass an object", reason=REASON)
     known = dict(context or {})
-    admission.profile(profile, target, registry.provider(target).profiles)
+    checked_profile(profile, target, registry.provider(target).profiles)
     if profile is not None:
         known["profile"] = profile
     return judge(registry.provider(target).rules, request, known)
@@ -79,12 +81,12 @@ class Repair:
 
     def report(self) -> ReportDict:
         """All of it as a JSON-able dict, nothing cut."""
-        from normalizer.reporting import report  # noqa: PLC0415 - reporting stands above this module
+        from normalizer.reporting.lines import report  # noqa: PLC0415 - reporting stands above this module
 
         return report(self)
 
 
-@cleaning.depth_told
+@sanitizing.depth_told
 def repair(
     source: Source, *, format: str | None = "auto", to: str | None = None,  # noqa: A002
     facts: Iterable[Fact | Mapping[str, Any]] | None = (), origin: Mapping[str, Any] | None = None,
@@ -95,9 +97,9 @@ def repair(
     `facts` is what the host knows beside the input, `origin` what the input does not say of itself. Raises
     UnreadableInput, UnknownFormat, CannotProject, OpenCalls; RuleViolations would be a bug of this library.
     """
-    known = admission.origin(origin)
+    known = checked_origin(origin)
     reading = read(source, format=format, origin=known, to=to)
-    said = hosts.heard(facts, reading.facts)
+    said = host_facts.heard(facts, reading.facts)
     transcript = fold((*reading.facts, *said.facts))
     target = to if to is not None else _home(reading, transcript)
     provider = registry.provider(target)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from functools import wraps
 from typing import Any, Final, Literal, TypeAlias, TypeVar, cast
 
-from normalizer.text import excerpt
+from normalizer.util.text import excerpt
 
 _LONGEST: Final = 400
 

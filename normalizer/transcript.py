@@ -12,9 +12,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from normalizer.facts import CallFact, Fact, RequestSent
+    from normalizer.findings import Finding
     from normalizer.outcomes import Conflict, Outcome
     from normalizer.parts import Part, ResultPart, ServerToolCall, ServerToolResult, ToolCall
-    from normalizer.reading import Finding
 
 EntryKind: TypeAlias = Literal["instructions", "tools", "user", "reply", "steering", "summary", "news"]
 TurnStatus: TypeAlias = Literal["running", "cancelling", "cancelled", "completed", "failed"]

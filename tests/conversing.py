@@ -16,13 +16,13 @@ from loopback import Answer, Block, Loopback, Refusal, Reply
 from modelling import plan
 
 import normalizer
-from normalizer import canonical
 from normalizer import facts as f
 from normalizer.facts import Fact, dump_lines, load_lines
-from normalizer.folding import fold
+from normalizer.folding.fold_run import fold
 from normalizer.parts import Json, Media, Text, Tool
+from normalizer.projecting import canonical
+from normalizer.projecting.sent_record import request_sent
 from normalizer.providers.anthropic import stream, wire
-from normalizer.sent import request_sent
 
 if TYPE_CHECKING:
     from normalizer.projection import Projection

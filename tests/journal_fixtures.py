@@ -17,7 +17,7 @@ from normalizer.journal import open_journal
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from normalizer.journal_sync import Journal
+    from normalizer.journal.journal import Journal
 
 
 @pytest.fixture(params=DATABASES)

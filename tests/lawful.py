@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 import normalizer
-from normalizer.strategies import MODELS
+from normalizer.testing.strategies import MODELS
 
 if TYPE_CHECKING:
     from normalizer.facts import Fact

@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 
     from loopback import Answer, Block
 
-    from normalizer.conversations import Conversation
-    from normalizer.journal_sync import Journal
-    from normalizer.reading import Reading
+    from normalizer.findings import Reading
+    from normalizer.journal.journal import Journal
+    from normalizer.live.conversation import Conversation
+    from normalizer.live.turn import Turn
     from normalizer.transcript import Call
-    from normalizer.turns import Turn
 
 MODEL = "claude-opus-5-5"
 TOOLS = tuple(Tool(name, name, Json.of({"type": "object"})) for name in ("run", "publish", "read"))

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import normalizer
 from normalizer import facts as f
 from normalizer.parts import Json, Media, Text, Tool
-from normalizer.providers.openai_responses import items
-from normalizer.sent import request_sent
+from normalizer.projecting.sent_record import request_sent
+from normalizer.providers.openai_responses import decoding
 
 if TYPE_CHECKING:
     from random import Random
@@ -219,7 +219,7 @@ class Talk:
 
     def reply(self) -> None:
         self.replies += 1
-        pairing = items.Pairing()
+        pairing = decoding.Pairing()
         kinds = [self.rng.choice(_KINDS) for _ in range(self.rng.randint(1, 4))]
         found = [
             item for n, kind in enumerate(kinds) for item in _items(self.rng, kind, f"{self.replies}_{n}")

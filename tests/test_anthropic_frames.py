@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from normalizer.frames import Frames
+from normalizer.reading.sse import Frames
 
 TEXT = 'event: a\ndata: {"x": 1}\n\n: a comment\nid: 7\ndata: one\ndata:two\n\nretry: 5\n\ndata: æ€😀\n\n'
 DATA = ['{"x": 1}', "one\ntwo", "æ€😀"]

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from normalizer import Repair, fold, project, read, repair
-from normalizer.beginnings import begins_json
 from normalizer.errors import CannotProject, UnknownFormat, UnreadableInput
 from normalizer.facts import CallCompleted, InstructionsSet, ModelReplied, ToolsDeclared, UserSaid
 from normalizer.parts import Json, ServerToolCall, Text, Tool, ToolCall
+from normalizer.reading.truncation import begins_json
 from normalizer.testing import assert_accepts
 
 if TYPE_CHECKING:

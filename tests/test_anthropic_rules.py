@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from ruling import lines, resolves
 
-from normalizer.providers.anthropic import keys, wire
+from normalizer.providers.anthropic import schema_keys, wire
 from normalizer.providers.anthropic.rules import RULES, exchanges, texts, view
 from normalizer.rules import Context, Request, Rule, Violation, judge, rejects, remembered
 
@@ -89,7 +89,7 @@ def test_ids_and_names_are_unique_and_every_case_has_its_rule() -> None:
 
 def test_the_key_tables_know_the_types_of_the_wire() -> None:
     described = wire.USER_BLOCKS | wire.ASSISTANT_BLOCKS | wire.SYSTEM_BLOCKS | wire.RESULT_BLOCKS
-    assert keys.BLOCK_KEYS.keys() == described - {"connector_text"}
+    assert schema_keys.BLOCK_KEYS.keys() == described - {"connector_text"}
 
 
 def _broken(request: dict[str, Any], **known: Any) -> set[str]:
@@ -325,8 +325,8 @@ JSON = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner, max_size=3),
     max_leaves=8,
 )
-TYPES = sorted(keys.BLOCK_KEYS)
-MEMBERS = sorted({key for known in keys.BLOCK_KEYS.values() for key in known})
+TYPES = sorted(schema_keys.BLOCK_KEYS)
+MEMBERS = sorted({key for known in schema_keys.BLOCK_KEYS.values() for key in known})
 BLOCK = st.dictionaries(st.sampled_from(MEMBERS), JSON, max_size=5).flatmap(
     lambda block: st.sampled_from(TYPES).map(lambda kind: {**block, "type": kind}) | st.just(block)
 )
@@ -334,7 +334,7 @@ CONTENT = st.lists(BLOCK | JSON, max_size=4) | JSON
 MESSAGE = st.fixed_dictionaries(
     {"role": st.sampled_from(["user", "assistant", "system"]) | JSON, "content": CONTENT}
 )
-KEYS = sorted(keys.REQUEST_KEYS | keys.BETA_KEYS.keys())
+KEYS = sorted(schema_keys.REQUEST_KEYS | schema_keys.BETA_KEYS.keys())
 REQUEST = st.dictionaries(st.sampled_from(KEYS) | st.text(max_size=4), JSON, max_size=5).flatmap(
     lambda request: (st.lists(MESSAGE | JSON, max_size=5) | JSON).map(lambda ms: {**request, "messages": ms})
 )

@@ -11,19 +11,19 @@ import pytest
 from loopback import Block, Loopback, Refusal, Reply, call, server_call, server_result, text, thinking
 
 import normalizer
-from normalizer.canonical import encode
 from normalizer.facts import CallCompleted, InstructionsSet, ToolsDeclared, UserSaid
-from normalizer.folding import fold
+from normalizer.folding.fold_run import fold
 from normalizer.parts import Json, Text, Tool
+from normalizer.projecting.canonical import encode
+from normalizer.projecting.sent_record import request_sent
 from normalizer.providers.anthropic.stream import Assembler
-from normalizer.sent import request_sent
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from normalizer.facts import Fact
+    from normalizer.findings import Reading
     from normalizer.projection import Projection
-    from normalizer.reading import Reading
 
 pytestmark = pytest.mark.filterwarnings("ignore:The model 'claude-sonnet-4-5' is deprecated")
 

@@ -25,7 +25,7 @@ from normalizer.facts import (
     dump_lines,
     load_lines,
 )
-from normalizer.folding import fold
+from normalizer.folding.fold_run import fold
 from normalizer.parts import Opaque, Reasoning, ServerToolCall, Text, ToolCall
 from normalizer.projection import Options
 from normalizer.providers.anthropic import project, stream
@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from normalizer.facts import Fact
+    from normalizer.findings import Fragment, Reading
     from normalizer.parts import Part
-    from normalizer.reading import Fragment, Reading
 
 FIXTURE = Path(__file__).parent.parent / "fixtures" / "rules" / "anthropic_streams.jsonl"
 STREAMS: list[dict[str, Any]] = [json.loads(line) for line in FIXTURE.read_text("utf-8").splitlines()]

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from normalizer import canonical
+from normalizer.projecting import canonical
 
 MARK = {"cache_control": {"type": "ephemeral"}}
 

@@ -10,8 +10,9 @@ import pytest
 
 import normalizer
 from normalizer import facts as f
-from normalizer import hand_over_page, registry
-from normalizer.capabilities import CAPABILITIES, Cell, Row
+from normalizer import registry
+from normalizer.devtools import hand_over_page
+from normalizer.devtools.capabilities import CAPABILITIES, Cell, Row
 from normalizer.parts import (
     Json,
     Media,
@@ -23,8 +24,8 @@ from normalizer.parts import (
     Tool,
     ToolCall,
 )
-from normalizer.strategies import PNG
 from normalizer.testing import assert_accepts
+from normalizer.testing.strategies import PNG
 
 if TYPE_CHECKING:
     from normalizer.facts import Fact

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from normalizer import canonical, fold, project, read
 from normalizer import facts as f
-from normalizer.chains import chain_of
+from normalizer import fold, project, read
 from normalizer.facts import Digest, Fact, News, RequestSent, Told
 from normalizer.notices import read_back
 from normalizer.parts import Json, Reasoning, Text, ToolCall
-from normalizer.sent import request_sent
+from normalizer.projecting import canonical
+from normalizer.projecting.sent_history import chain_of
+from normalizer.projecting.sent_record import request_sent
 from normalizer.testing import assert_accepts
 
 if TYPE_CHECKING:

@@ -14,14 +14,14 @@ from hypothesis import strategies as st
 
 from normalizer.errors import UnreadableInput
 from normalizer.facts import dump_lines
-from normalizer.folding import fold
-from normalizer.sessions.claude_code import FORMAT
-from normalizer.sessions.claude_code_evidence import Told, prove
+from normalizer.folding.fold_run import fold
+from normalizer.sessions.claude_code.evidence import Told, prove
+from normalizer.sessions.claude_code.format import FORMAT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from normalizer.reading import Reading
+    from normalizer.findings import Reading
     from normalizer.transcript import Transcript
 
 FIXTURES = Path(__file__).parent.parent / "fixtures" / "claude_code"

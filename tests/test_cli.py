@@ -18,8 +18,8 @@ from jsonschema import Draft202012Validator
 from typer.testing import CliRunner
 
 import normalizer
-from normalizer import journal_command
-from normalizer.cli import app, main
+from normalizer.command import journals
+from normalizer.command.main import app, main
 from normalizer.facts import load_lines
 from normalizer.schemas import schema
 
@@ -455,7 +455,7 @@ def test_a_journal_that_is_written_meanwhile_is_read_as_it_is_then(
             turn.close()
 
     say("one")
-    read, reads = journal_command._reading, []
+    read, reads = journals._reading, []
 
     def read_while_somebody_writes(*words: Any, **how: Any) -> Any:
         found = read(*words, **how)
@@ -464,7 +464,7 @@ def test_a_journal_that_is_written_meanwhile_is_read_as_it_is_then(
             say("two")
         return found
 
-    monkeypatch.setattr(journal_command, "_reading", read_while_somebody_writes)
+    monkeypatch.setattr(journals, "_reading", read_while_somebody_writes)
     shown = run("facts", "j.db").stdout
     assert ("two" in shown, len(reads)) == ((True, 2) if during else (False, 1))
 
@@ -855,7 +855,7 @@ def test_whatever_happens_there_is_no_traceback(
     def stumble() -> None:
         raise ZeroDivisionError
 
-    monkeypatch.setattr("normalizer.cli.app", stumble)
+    monkeypatch.setattr("normalizer.command.main.app", stumble)
     with pytest.raises(SystemExit) as ended:
         main()
     assert ended.value.code == 70

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 import normalizer
 from normalizer import registry
-from normalizer.cli import app
+from normalizer.command.main import app
 
 if TYPE_CHECKING:
     from click.testing import Result

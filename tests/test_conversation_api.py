@@ -18,23 +18,23 @@ from living import MODEL, Agent, Beside, agent, tool, until
 from loopback import Refusal, Reply, message, text, thinking
 
 import normalizer
-from normalizer.conversations_async import AsyncTurn
 from normalizer.errors import JournalError, OpenCalls, StartRefused, TurnClosed
 from normalizer.execution.functions import FunctionCall
 from normalizer.execution.operations import Operation
-from normalizer.interrupts import uninterrupted
 from normalizer.journal import open_async_journal, open_journal
-from normalizer.journal_store import Locked
+from normalizer.journal.transactions import Locked
+from normalizer.live.conversation_async import AsyncTurn
+from normalizer.live.sigint import uninterrupted
 from normalizer.parts import Text
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator
     from pathlib import Path
 
-    from normalizer.conversations import Conversation
     from normalizer.execution.contract import Permit, Unknown
+    from normalizer.live.conversation import Conversation
+    from normalizer.live.turn import Turn
     from normalizer.transcript import Call
-    from normalizer.turns import Turn
 
 BACKENDS = ("asyncio", "trio")
 SAID = Reply((text("So."),))
@@ -570,15 +570,15 @@ def test_steering_yields_to_a_cancel_that_came_first(live: Agent, monkeypatch: p
 
 
 def test_the_twin_has_the_same_names() -> None:
-    from normalizer import conversations, conversations_async, executions, steering, turns
+    from normalizer.live import conversation, conversation_async, steering, tool_run, turn
 
     inner = {"new_id", "now", "permit", "record", "over", "running"}
     sync_only = {"ask_to_stop", "attend", "by_unit", "enter", "enter_in_thread", "abandon", "leave", "ended"}
     pairs = (
-        (conversations.Conversation, conversations_async.AsyncConversation),
-        (turns.Turn, conversations_async.AsyncTurn),
-        (executions.Execution, conversations_async.AsyncExecution),
-        (steering.Steering, conversations_async.AsyncSteering),
+        (conversation.Conversation, conversation_async.AsyncConversation),
+        (turn.Turn, conversation_async.AsyncTurn),
+        (tool_run.Execution, conversation_async.AsyncExecution),
+        (steering.Steering, conversation_async.AsyncSteering),
     )
     for one, twin in pairs:
         missing = (

@@ -31,8 +31,8 @@ from normalizer.parts import Json, Tool
 from normalizer.rules import rejects
 
 if TYPE_CHECKING:
-    from normalizer.executions import Execution
-    from normalizer.turns import Turn
+    from normalizer.live.tool_run import Execution
+    from normalizer.live.turn import Turn
 
 MODEL = "claude-opus-4-8"
 MEMORY = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None  # noqa: S108 - a folder of its own is made in it

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from normalizer.debug_log import TEXT_LIMIT, DebugLog
-from normalizer.files import OutputRefused
-from normalizer.reading import Fragment, Leftover
+from normalizer.command.debug_log import TEXT_LIMIT, DebugLog
+from normalizer.command.files import OutputRefused
+from normalizer.findings import Fragment, Leftover
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -21,7 +21,7 @@ from normalizer import facts as f
 from normalizer import registry
 from normalizer.facts import dump_lines
 from normalizer.parts import Json, Media, Text, ToolCall
-from normalizer.strategies import PNG
+from normalizer.testing.strategies import PNG
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

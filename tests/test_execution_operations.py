@@ -25,7 +25,7 @@ from normalizer.facts import (
     TurnEnded,
     TurnOpened,
 )
-from normalizer.folding import fold
+from normalizer.folding.fold_run import fold
 from normalizer.parts import Json, ToolCall
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from normalizer.command.fact_files import MAY_BE_MISSING, faults, load
 from normalizer.errors import UnreadableInput
-from normalizer.fact_files import MAY_BE_MISSING, faults, load
 from normalizer.facts import FACT
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from normalizer.files import (
+from normalizer.command.files import (
     OutputRefused,
     default_output,
     private_mode,

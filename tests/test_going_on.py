@@ -14,11 +14,11 @@ import normalizer
 from normalizer import registry
 from normalizer.facts import CallCompleted, ModelReplied, ReplyCut, Told, ToolsDeclared, UserSaid
 from normalizer.parts import Json, Reasoning, ServerToolCall, Text, Tool, ToolCall
-from normalizer.sent import request_sent
-from normalizer.sharing import SharedDict, SharedList
-from normalizer.stepping import Rendered, Rendering, Slot
+from normalizer.projecting.call_ids import wire_ids
+from normalizer.projecting.incremental import Rendered, Rendering, Slot
+from normalizer.projecting.sent_record import request_sent
 from normalizer.testing import histories
-from normalizer.wire_ids import wire_ids
+from normalizer.util.sharing import SharedDict, SharedList
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -19,13 +19,13 @@ from openai.types.responses import ResponseInputItemParam
 from pydantic import TypeAdapter
 
 import normalizer
-from normalizer import canonical, registry
+from normalizer import registry
 from normalizer.facts import CallCompleted, ContactLost, ModelReplied, StartPermitted, UserSaid
 from normalizer.notices import read_back
 from normalizer.parts import Json, Media, Opaque, Text, ToolCall
+from normalizer.projecting import canonical
+from normalizer.projecting.sent_record import request_sent
 from normalizer.repairing import received_types
-from normalizer.sent import request_sent
-from normalizer.strategies import PNG
 from normalizer.testing import (
     anthropic_requests,
     assert_accepts,
@@ -33,6 +33,7 @@ from normalizer.testing import (
     openai_chat_requests,
     openai_responses_requests,
 )
+from normalizer.testing.strategies import PNG
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -22,21 +22,20 @@ from journaling import Child, done, ids, said
 from sqlalchemy import text
 from sqlalchemy.exc import DBAPIError
 
-from normalizer import journal_engine, journal_schema
 from normalizer.errors import JournalError
 from normalizer.facts import ModelReplied, ReplyCut, StartPermitted, TurnOpened, UserSaid, dump
-from normalizer.journal import open_async_journal, open_journal
-from normalizer.journal_driven import Driven
-from normalizer.journal_errors import meaning
+from normalizer.findings import Fragment
+from normalizer.journal import database, open_async_journal, open_journal, schema
+from normalizer.journal.database_errors import meaning
+from normalizer.journal.driver import Driven
 from normalizer.parts import Json, Text, ToolCall
-from normalizer.reading import Fragment
 from normalizer.testing import facts as any_fact
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from normalizer.journal_sync import Journal
+    from normalizer.journal.journal import Journal
 
 
 pytest_plugins = ("journal_fixtures",)
@@ -307,7 +306,7 @@ def test_threads_of_a_forked_child_use_nothing_of_their_parent(
 
     def both(send: Callable[[Any], None]) -> None:
         connecting, quicker = threading.Event(), threading.Event()
-        make = journal_engine.create_engine
+        make = database.create_engine
 
         def slowly(*address: Any, **options: Any) -> Any:
             if threading.current_thread() is first:
@@ -315,7 +314,7 @@ def test_threads_of_a_forked_child_use_nothing_of_their_parent(
                 quicker.wait(5)
             return make(*address, **options)
 
-        monkeypatch.setattr(journal_engine, "create_engine", slowly)
+        monkeypatch.setattr(database, "create_engine", slowly)
         monkeypatch.setattr(parents, "raw_connection", None)
         first = threading.Thread(target=journal.append, args=("c", [said("first")]))
         first.start()
@@ -670,14 +669,16 @@ def test_the_live_side_is_loaded_when_it_is_asked_for(
     journal: Journal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(
-        sys.modules, "normalizer.conversations", SimpleNamespace(Conversation=lambda *given: ("live", *given))
+        sys.modules,
+        "normalizer.live.conversation",
+        SimpleNamespace(Conversation=lambda *given: ("live", *given)),
     )
     assert journal.conversation("c") == ("live", journal, "c")
 
 
 @pytest.mark.parametrize(("package", "extra"), [("sqlalchemy", "journal"), ("psycopg", "postgresql")])
 def test_a_missing_package_names_its_extra(monkeypatch: pytest.MonkeyPatch, package: str, extra: str) -> None:
-    for name in [n for n in sys.modules if n.startswith("normalizer.journal_")]:
+    for name in [n for n in sys.modules if n.startswith("normalizer.journal.")]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, package, None)
     with pytest.raises(JournalError, match=rf"transcript-normalizer\[{extra}\]") as caught:
@@ -709,7 +710,7 @@ def set_version(where: str, version: int) -> None:
 def test_a_newer_journal_is_refused(where: str) -> None:
     with open_journal(where) as journal:
         journal.append("c", [said("a")])
-    set_version(where, journal_schema.current() + 1)
+    set_version(where, schema.current() + 1)
     with pytest.raises(JournalError, match="newer release") as caught:
         open_journal(where)
     assert caught.value.reason == "newer_schema"
@@ -725,15 +726,15 @@ def test_an_older_journal_is_migrated_once(where: str, monkeypatch: pytest.Monke
     def fill_label(connection: Any) -> None:
         connection.execute(text("UPDATE normalizer_conversations SET label = 'old'"))
 
-    monkeypatch.setattr(journal_schema, "STEPS", (add_label, fill_label))
+    monkeypatch.setattr(schema, "STEPS", (add_label, fill_label))
     assert reason(lambda: open_journal(where, read_only=True)) == "older_schema"
     openers = [Child(lambda send: send(bool(open_journal(where)))) for _ in range(3)]
     assert [child.sent() for child in openers] == [[True]] * 3
     with open_journal(where) as journal:
         assert rows(journal, "SELECT label FROM normalizer_conversations") == [("old",)]
-        assert journal._database.read(journal_schema.stored) == 3
+        assert journal._database.read(schema.stored) == 3
         assert journal.append("c", [said("b")])[0].seq == 2
-    monkeypatch.setattr(journal_schema, "STEPS", (add_label,))
+    monkeypatch.setattr(schema, "STEPS", (add_label,))
     assert reason(lambda: open_journal(where)) == "newer_schema"
 
 
@@ -745,11 +746,11 @@ def test_a_migration_that_fails_changes_nothing(where: str, monkeypatch: pytest.
         connection.execute(text("ALTER TABLE normalizer_conversations ADD COLUMN label TEXT"))
         connection.execute(text("SELECT * FROM no_such_table"))
 
-    monkeypatch.setattr(journal_schema, "STEPS", (broken,))
+    monkeypatch.setattr(schema, "STEPS", (broken,))
     assert reason(lambda: open_journal(where)) == "journal"
     monkeypatch.undo()
     with open_journal(where) as journal:
-        assert journal._database.read(journal_schema.stored) == 1
+        assert journal._database.read(schema.stored) == 1
         assert rows(journal, "SELECT * FROM normalizer_conversations") == [("c", 1)]
 
 

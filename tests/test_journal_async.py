@@ -14,10 +14,10 @@ from journaling import DATABASES, address, done, ids, said
 
 from normalizer.errors import JournalError, StartRefused, TurnClosed
 from normalizer.facts import ReplyCut
+from normalizer.findings import Fragment
 from normalizer.journal import open_async_journal, open_journal
-from normalizer.journal_async import AsyncJournal
-from normalizer.journal_sync import Journal
-from normalizer.reading import Fragment
+from normalizer.journal.journal import Journal
+from normalizer.journal.journal_async import AsyncJournal
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

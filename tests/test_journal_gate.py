@@ -12,7 +12,7 @@ from normalizer import facts as f
 from normalizer import fold
 from normalizer.errors import JournalError, StartRefused, TurnClosed
 from normalizer.journal import open_journal
-from normalizer.journal_runs import ProcessId, alive, this_process
+from normalizer.journal.processes import ProcessId, alive, this_process
 from normalizer.parts import Json, Text, ToolCall
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from normalizer.facts import TurnOpened
-    from normalizer.journal_sync import Journal
+    from normalizer.journal.journal import Journal
 
 pytest_plugins = ("journal_fixtures",)
 CALLS = ("toolu_1", "toolu_2")

@@ -13,16 +13,16 @@ from journaling import Child, done, said
 from normalizer import facts as f
 from normalizer import fold
 from normalizer.errors import StartRefused
+from normalizer.findings import Fragment
 from normalizer.journal import open_journal
 from normalizer.parts import Json, Text, ToolCall
-from normalizer.reading import Fragment
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
     from normalizer.facts import Fact, TurnOpened
-    from normalizer.journal_sync import Journal
+    from normalizer.journal.journal import Journal
 
 pytest_plugins = ("journal_fixtures",)
 

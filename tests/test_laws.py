@@ -18,13 +18,13 @@ from lawful import LAWS, OPTIONS, blocks_of, law, projected, repaired, strings, 
 from pydantic import TypeAdapter
 
 import normalizer
-from normalizer import canonical
 from normalizer.notices import MARK, read_back
 from normalizer.parts import Json
-from normalizer.placeholders import placeholder
+from normalizer.projecting import canonical
+from normalizer.reading.placeholders import placeholder
 from normalizer.repairing import received_types
-from normalizer.strategies import MODELS
 from normalizer.testing import anthropic_requests, assert_accepts, histories
+from normalizer.testing.strategies import MODELS
 
 if TYPE_CHECKING:
     from normalizer.facts import Fact, RequestSent

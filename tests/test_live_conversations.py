@@ -16,8 +16,8 @@ from normalizer.recovery import Answer, recover
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from normalizer.executions import Execution
-    from normalizer.turns import Turn
+    from normalizer.live.tool_run import Execution
+    from normalizer.live.turn import Turn
 
 
 class Host:

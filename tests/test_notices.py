@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from normalizer import facts as f
 from normalizer import notices
-from normalizer.folding import fold
+from normalizer.folding.fold_run import fold
 from normalizer.outcomes import OUTCOMES
 from normalizer.parts import Json, Text, ToolCall
-from normalizer.placeholders import placeholder
+from normalizer.reading.placeholders import placeholder
 
 if TYPE_CHECKING:
     from normalizer.transcript import Call
@@ -234,7 +234,7 @@ def test_a_caller_may_leave_an_outcome_to_us() -> None:
 
 
 def test_no_placeholder_proves_that_a_call_completed() -> None:
-    from normalizer import placeholders
+    from normalizer.reading import placeholders
 
     meanings = [*placeholders._TEXTS.values(), *(meaning for _, meaning in placeholders._PATTERNS)]
     assert {m.outcome for m in meanings} <= {"unknown", "never_run", "denied", "cancelled_while_running"}

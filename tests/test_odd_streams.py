@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 import normalizer
-from normalizer.cleaning import LARGEST
 from normalizer.facts import UserSaid
 from normalizer.parts import Text
+from normalizer.reading.sanitizing import LARGEST
 
 START = {"type": "message_start", "message": {"id": "m", "type": "message", "role": "assistant", "content": [],
                                                "model": "claude-opus-4-8"}}  # fmt: skip

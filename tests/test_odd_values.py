@@ -12,8 +12,8 @@ import pytest
 
 import normalizer
 from normalizer import registry
-from normalizer.cleaning import LARGEST
 from normalizer.errors import CannotProject, UnknownFormat, UnreadableInput
+from normalizer.reading.sanitizing import LARGEST
 
 USER: dict[str, Any] = {"role": "user", "content": "hi"}
 CALL: dict[str, Any] = {"type": "tool_use", "id": "toolu_1", "name": "f", "input": {}}

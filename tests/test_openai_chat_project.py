@@ -15,10 +15,10 @@ from pydantic import TypeAdapter
 from test_openai_chat_rules import ALL, CASES, expanded, found
 
 import normalizer
-from normalizer import canonical
 from normalizer.facts import FACTS
+from normalizer.projecting import canonical
+from normalizer.projecting.sent_record import request_sent
 from normalizer.providers.openai_chat import PROVIDER, wire
-from normalizer.sent import request_sent
 from normalizer.testing import histories
 
 if TYPE_CHECKING:

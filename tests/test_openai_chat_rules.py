@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from ruling import SEVERITIES, expanded, lines, resolves
 
-from normalizer.providers.openai_chat import keys, wire
+from normalizer.providers.openai_chat import schema_keys, wire
 from normalizer.providers.openai_chat.rules import RULES, view
 from normalizer.rules import Rule, Violation, judge, rejects
 
@@ -80,9 +80,9 @@ def test_an_accepted_shape_breaks_no_rule_at_all() -> None:
 
 
 def test_the_key_tables_know_the_types_of_the_wire() -> None:
-    assert keys.MESSAGE_KEYS.keys() == wire.ROLES
-    assert keys.PART_KEYS.keys() == wire.ALL_PARTS
-    assert keys.CALL_KEYS.keys() == keys.PAYLOAD_KEYS.keys() == set(wire.CALL_TYPES)
+    assert schema_keys.MESSAGE_KEYS.keys() == wire.ROLES
+    assert schema_keys.PART_KEYS.keys() == wire.ALL_PARTS
+    assert schema_keys.CALL_KEYS.keys() == schema_keys.PAYLOAD_KEYS.keys() == set(wire.CALL_TYPES)
 
 
 def broken(*messages: dict[str, Any], known: dict[str, Any] | None = None, **settings_: Any) -> set[str]:

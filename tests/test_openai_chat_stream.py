@@ -19,7 +19,7 @@ from normalizer.providers.openai_chat.stream import Assembler
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from normalizer.reading import Fragment, Reading
+    from normalizer.findings import Fragment, Reading
 
 FIXTURE = Path(__file__).parent.parent / "fixtures" / "rules" / "openai_streams.jsonl"
 STREAMS: list[dict[str, Any]] = [

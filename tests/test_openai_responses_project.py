@@ -19,12 +19,12 @@ from responses_talk import API, Talk
 from test_openai_responses_rules import CASES, expanded
 
 import normalizer
-from normalizer import canonical
 from normalizer import facts as f
 from normalizer.parts import Json, Media, Reasoning, Text, Tool, ToolCall
-from normalizer.providers.openai_responses import items, wire
+from normalizer.projecting import canonical
+from normalizer.projecting.sent_record import request_sent
+from normalizer.providers.openai_responses import decoding, wire
 from normalizer.rules import rejects
-from normalizer.sent import request_sent
 
 ITEM: TypeAdapter[Any] = TypeAdapter(ResponseInputItemParam)
 HISTORY = {"history": True}
@@ -263,7 +263,7 @@ class Live:
         self.add(f.UserSaid, parts=(Text(text),), string=True)
 
     def replied(self, *found: dict[str, Any], answers: str | None = None, **more: Any) -> None:
-        pairing = items.Pairing()
+        pairing = decoding.Pairing()
         parts = tuple(part for n, item in enumerate(found) for part in pairing.parts(item, str(n)))
         self.add(
             f.ModelReplied, parts=parts, provider="openai", api=API, model="gpt-5.4", answers=answers, **more

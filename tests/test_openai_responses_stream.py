@@ -13,7 +13,7 @@ from pydantic import TypeAdapter
 import normalizer
 from normalizer.facts import FACTS, UserSaid
 from normalizer.parts import Text
-from normalizer.providers.openai_responses import items
+from normalizer.providers.openai_responses import decoding
 from normalizer.providers.openai_responses.stream import STEPS, Assembler
 
 FIXTURES = Path(__file__).parent.parent / "fixtures" / "rules"
@@ -45,9 +45,9 @@ def whole(reading: normalizer.Reading) -> list[dict[str, Any]]:
             if behind:
                 behind -= 1
                 continue
-            behind = items.pieces_behind(part)
+            behind = decoding.pieces_behind(part)
             found.append(
-                items.whole(part, results.get(part.id)) if part.kind == "server_tool_call" else _item(part)
+                decoding.whole(part, results.get(part.id)) if part.kind == "server_tool_call" else _item(part)
             )
     return found
 
@@ -68,7 +68,7 @@ def says(item: dict[str, Any], stated: dict[str, Any]) -> bool:
     """Whether an item is the one that a stream's truth states."""
     kind = item.get("type")
     wanted = stated.get("type") or KINDS.get(stated["kind"], stated["kind"])
-    text = items.text_of(item) if stated["kind"] in ("text", "refusal") else None
+    text = decoding.text_of(item) if stated["kind"] in ("text", "refusal") else None
     return (
         kind == wanted
         and all(item.get(key) == stated[key] for key in SAME if key in stated)

@@ -13,16 +13,16 @@ import pytest
 from loopback_openai import Loopback, Say
 
 import normalizer
-from normalizer.canonical import encode
 from normalizer.facts import CallCompleted, InstructionsSet, ToolsDeclared, UserSaid
 from normalizer.parts import Json, Text, Tool
-from normalizer.sent import request_sent
+from normalizer.projecting.canonical import encode
+from normalizer.projecting.sent_record import request_sent
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from normalizer.facts import Fact
-    from normalizer.reading import Reading
+    from normalizer.findings import Reading
 
 MODEL: Final = "gpt-5.2"
 APIS: Final = ("openai_chat", "openai_responses")

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from normalizer import facts as f
-from normalizer.folding import fold
+from normalizer.folding.fold_run import fold
 from normalizer.outcomes import OUTCOMES, Outcome, conflicts, decide, mark
 from normalizer.parts import Json, Text, ToolCall
 from normalizer.transcript import Turn

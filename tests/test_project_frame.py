@@ -15,10 +15,10 @@ from typing import Any, get_args
 import pytest
 
 from normalizer import errors, registry
+from normalizer.command.console import EXIT_CODES, FINE, INTERNAL
+from normalizer.findings import FindingKind
 from normalizer.outcomes import OUTCOMES
-from normalizer.outlets import EXIT_CODES, FINE, INTERNAL
 from normalizer.projection import AdjustmentKind
-from normalizer.reading import FindingKind
 
 ROOT = Path(__file__).parent.parent
 PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())
@@ -92,15 +92,13 @@ def test_importing_the_library_imports_no_sdk_and_no_command() -> None:
 
 def test_session_formats_do_not_know_one_another() -> None:
     folder = ROOT / "normalizer" / "sessions"
-    for module in folder.glob("*.py"):
-        for name in _imports(module):
-            if name.startswith("normalizer.sessions."):
-                assert _format(name.split(".")[2]) == _format(module.stem), f"{module.name} imports {name}"
-
-
-def _format(module: str) -> str:
-    """The format that a module belongs to: its own name, or the beginning of it."""
-    return max((name for name in registry.FORMATS if module.startswith(name)), key=len)
+    for module in folder.glob("*/*.py"):
+        others = {
+            name for name in _imports(module)
+            if name.startswith("normalizer.sessions.") and name.split(".")[2] != module.parent.name
+        }  # fmt: skip
+        assert not others, f"{module.parent.name}/{module.name} imports {others}"
+    assert set(registry.FORMATS) <= {path.name for path in folder.iterdir()}
 
 
 def _imports(path: Path) -> list[str]:
@@ -189,7 +187,7 @@ def test_the_readmes_python_runs_and_sends_what_is_accepted(capsys: pytest.Captu
 
 
 def test_the_readmes_commands_are_the_programs() -> None:
-    from normalizer.cli import app
+    from normalizer.command.main import app
 
     commands = {
         command.name or command.callback.__name__ for command in app.registered_commands if command.callback

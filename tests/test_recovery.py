@@ -10,12 +10,12 @@ import pytest
 from journaling import DATABASES, Child, address
 from typer.testing import CliRunner
 
-from normalizer.cli import app
+from normalizer.command.main import app
 from normalizer.errors import JournalError
 from normalizer.execution.operations import Operation
 from normalizer.facts import ModelReplied
 from normalizer.journal import open_journal
-from normalizer.journal_runs import ProcessId
+from normalizer.journal.processes import ProcessId
 from normalizer.parts import Json, ToolCall
 from normalizer.recovery import Answer, recover
 
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from normalizer.journal_sync import Journal
+    from normalizer.journal.journal import Journal
+    from normalizer.live.turn import Turn
     from normalizer.recovery import Question
-    from normalizer.turns import Turn
 
 FIELDS = [
     "run_id",

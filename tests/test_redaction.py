@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import normalizer
-from normalizer.redaction import named, redact
+from normalizer.util.redaction import named, redact
 
 # Made up, and put together here so that no scanner takes this file for a leak.
 LETTERS = "Ab3dEf6hIj9kLm2nOp5qRs8tUv1wXy4z"

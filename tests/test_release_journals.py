@@ -11,7 +11,7 @@ import release_journal
 
 import normalizer
 from normalizer.facts import RequestSent
-from normalizer.folding import fold
+from normalizer.folding.fold_run import fold
 from normalizer.journal import open_journal
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from normalizer.parts import Json, Media, Reasoning, Text, ToolCall
-from normalizer.remainders import beside_content, of_one_piece, remainder, whole
+from normalizer.projecting.unmapped_fields import beside_content, of_one_piece, remainder, whole
 
 CITED = {"type": "char_location", "cited_text": "q", "start_char_index": 0, "document_title": None}
 

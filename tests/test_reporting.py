@@ -7,10 +7,10 @@ import json
 import pytest
 
 import normalizer
-from normalizer import reporting
+from normalizer.findings import Finding, Fragment, Leftover
 from normalizer.outcomes import Outcome
 from normalizer.projection import Adjustment
-from normalizer.reading import Finding, Fragment, Leftover
+from normalizer.reporting import lines
 from normalizer.rules import Violation
 
 SECRET = "sk-ant-" + "q" * 40
@@ -77,36 +77,36 @@ FINDING = Finding("bad_line", "the line is no record", 7, "/message", "toolu_1",
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        (reporting.finding_line(FINDING), "line 7, /message: bad_line: the line is no record"),
-        (reporting.finding_line(Finding("bad_line", SECRET)), "bad_line: [redacted: Anthropic key]"),
-        (reporting.adjustment_line(Adjustment("moved", "it stands elsewhere")), "moved: it stands elsewhere"),
-        (reporting.adjustment_line(Adjustment("moved", "a", because="ANT-X-1")), "moved: a (ANT-X-1)"),
+        (lines.finding_line(FINDING), "line 7, /message: bad_line: the line is no record"),
+        (lines.finding_line(Finding("bad_line", SECRET)), "bad_line: [redacted: Anthropic key]"),
+        (lines.adjustment_line(Adjustment("moved", "it stands elsewhere")), "moved: it stands elsewhere"),
+        (lines.adjustment_line(Adjustment("moved", "a", because="ANT-X-1")), "moved: a (ANT-X-1)"),
         (
-            reporting.adjustment_line(Adjustment("notice", "told: unknown", because="unknown")),
+            lines.adjustment_line(Adjustment("notice", "told: unknown", because="unknown")),
             "notice: told: unknown",
         ),
         (
-            reporting.violation_line(Violation("/messages/1", "no result", "ANT-PAIR-001")),
+            lines.violation_line(Violation("/messages/1", "no result", "ANT-PAIR-001")),
             "/messages/1: ANT-PAIR-001 (reject): no result",
         ),
         (
-            reporting.violation_line(Violation("", "too large", "ANT-X-1", "policy")),
+            lines.violation_line(Violation("", "too large", "ANT-X-1", "policy")),
             "/: ANT-X-1 (policy): too large",
         ),
         (
-            reporting.leftover_line(Leftover("no record", '{"a":\n 1', 3)),
+            lines.leftover_line(Leftover("no record", '{"a":\n 1', 3)),
             'line 3: kept aside: no record: {"a": 1',
         ),
         (
-            reporting.fragment_line(Fragment("toolu_1", '{"pa', "not_closed", pointer="/m")),
+            lines.fragment_line(Fragment("toolu_1", '{"pa', "not_closed", pointer="/m")),
             "/m: fragment: call 'toolu_1' (not_closed): {\"pa",
         ),
         (
-            reporting.fragment_line(Fragment(None, "Once", "not_closed", type="text")),
+            lines.fragment_line(Fragment(None, "Once", "not_closed", type="text")),
             "fragment: text (not_closed): Once",
         ),
         (
-            reporting.fragment_line(Fragment(None, "Once", "not_closed")),
+            lines.fragment_line(Fragment(None, "Once", "not_closed")),
             "fragment: a part (not_closed): Once",
         ),
     ],
@@ -116,22 +116,22 @@ def test_each_thing_is_one_line(line: str, said: str) -> None:
 
 
 def test_lines_are_short_and_on_one_line() -> None:
-    line = reporting.leftover_line(Leftover("no record", LONG + "\n" + LONG, pointer="/" + LONG))
+    line = lines.leftover_line(Leftover("no record", LONG + "\n" + LONG, pointer="/" + LONG))
     assert len(line) < 600
     assert "\n" not in line
 
 
 def test_leftovers_of_one_kind_share_a_line() -> None:
     left = [Leftover("beside it", "a", 1), Leftover("torn", "b", 9), Leftover("beside it", "c", 2)]
-    assert reporting.leftover_lines(left) == [
+    assert lines.leftover_lines(left) == [
         "kept aside: beside it: 2 pieces, the first at line 1",
         "line 9: kept aside: torn: b",
     ]
-    assert reporting.leftover_lines([Leftover("x", "a"), Leftover("x", "b")]) == ["kept aside: x: 2 pieces"]
+    assert lines.leftover_lines([Leftover("x", "a"), Leftover("x", "b")]) == ["kept aside: x: 2 pieces"]
 
 
 def test_outcomes_are_words() -> None:
-    from normalizer.timeline import outcome_text
+    from normalizer.command.timeline import outcome_text
 
     shown = outcome_text(Outcome("completed", "completed", is_error=True)).plain
     assert shown == "completed, an error"
@@ -140,5 +140,5 @@ def test_outcomes_are_words() -> None:
 
 
 def test_a_tally_counts_words() -> None:
-    assert reporting.tally(["a", "b", "a"]) == "2 a, 1 b"
-    assert reporting.tally([]) == ""
+    assert lines.tally(["a", "b", "a"]) == "2 a, 1 b"
+    assert lines.tally([]) == ""

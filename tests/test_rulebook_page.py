@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from normalizer import rulebook_page
+from normalizer.devtools import rulebook_page
 from normalizer.rules import Context, Request, Rule, Violation
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def section(page: str, heading: str) -> str:
 def test_the_page_is_current(name: str) -> None:
     page = rulebook_page.path(name, ROOT).read_text(encoding="utf-8")
     assert page == rulebook_page.render(name, rulebook_page.rulebook(name)), (
-        f"run: python -m normalizer.rulebook_page {name}"
+        f"run: python -m normalizer.devtools.rulebook_page {name}"
     )
 
 

@@ -20,13 +20,13 @@ from living import MODEL, Agent, Beside, agent, tool, until
 from loopback import Reply, text
 from mcp import StdioServerParameters
 
-from normalizer.conversations_async import AsyncTurn
 from normalizer.errors import TurnClosed
 from normalizer.execution import operations
 from normalizer.execution.functions import FunctionCall
 from normalizer.execution.local import LocalCommand
 from normalizer.execution.mcp import Connection, RemoteCall
 from normalizer.journal import open_async_journal, open_journal
+from normalizer.live.conversation_async import AsyncTurn
 from normalizer.recovery import Answer, Question, recover
 
 if TYPE_CHECKING:

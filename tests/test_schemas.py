@@ -10,9 +10,9 @@ import pytest
 from jsonschema import Draft202012Validator
 
 import normalizer
-from normalizer import schema_files
+from normalizer.devtools import schema_files
 from normalizer.facts import dump_lines
-from normalizer.reporting import transcript_dict
+from normalizer.reporting.lines import transcript_dict
 from normalizer.schemas import NAMES, schema
 
 DEMO = Path(__file__).parent.parent / "fixtures" / "demo" / "session.jsonl"

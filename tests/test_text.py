@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from normalizer.text import escaped, excerpt, json_text, jsonable, visible
+from normalizer.util.text import escaped, excerpt, json_text, jsonable, visible
 
 HALF = "\ud83d"
 VALUES = st.recursive(

@@ -30,7 +30,7 @@ from normalizer.execution.contract import (
 )
 from normalizer.facts import CallCompleted
 from normalizer.parts import Media, Opaque, Text
-from normalizer.text import escaped, excerpt, json_text
+from normalizer.util.text import escaped, excerpt, json_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -18,7 +18,7 @@ import anyio
 from normalizer.execution.contract import Control, Finished, Reporter, forestalled
 from normalizer.execution.families import family, marked, spawning
 from normalizer.execution.winding import Running
-from normalizer.text import excerpt
+from normalizer.util.text import excerpt
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

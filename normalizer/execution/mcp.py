@@ -36,7 +36,7 @@ from normalizer.execution.contract import (
 from normalizer.execution.mcp_wire import CURRENT, Exchange, Wiretap
 from normalizer.execution.telling import Telling
 from normalizer.facts import RemoteCancelUpdated
-from normalizer.text import excerpt
+from normalizer.util.text import excerpt
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from normalizer.execution.capture import shortened
 from normalizer.execution.contract import Finished, Unknown
 from normalizer.parts import Media, Text
-from normalizer.text import escaped, excerpt, json_text
+from normalizer.util.text import escaped, excerpt, json_text
 
 if TYPE_CHECKING:
     from normalizer.execution.mcp_wire import Exchange

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from uuid import uuid4
 
 from normalizer.errors import StartRefused
-from normalizer.text import json_text
+from normalizer.util.text import json_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -1,11 +1,11 @@
 """Anthropic Messages."""
 
 from normalizer.provider import Provider
-from normalizer.providers.anthropic import project, read, rules, sniffing, stream, wire
+from normalizer.providers.anthropic import detection, project, read, rules, stream, wire
 
 PROVIDER = Provider(
     name=wire.API,
-    sniff=sniffing.sniff,
+    sniff=detection.sniff,
     read=read.read,
     assembler=stream.Assembler,
     project=project.project,

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
+from normalizer.findings import Finding, Fragment
 from normalizer.parts import Json
-from normalizer.providers.anthropic import blocks, wire
-from normalizer.reading import Finding, Fragment
-from normalizer.redaction import named
+from normalizer.providers.anthropic import decoding, wire
+from normalizer.util.redaction import named
 
 if TYPE_CHECKING:
     from normalizer.parts import Part
@@ -56,7 +56,7 @@ class Block:
             block = self.value()
             if self.type in CALLS or "input" in self.pieces:
                 block["input"] = self._input()
-            self._part = blocks.part(block)
+            self._part = decoding.part(block)
         return self._part
 
     @property

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from normalizer import notices
 from normalizer.projection import Adjustment
-from normalizer.providers.anthropic import answers, replies, wire
-from normalizer.redaction import named
+from normalizer.providers.anthropic import assistant_turn, tool_results, wire
+from normalizer.util.redaction import named
 
 if TYPE_CHECKING:
+    from normalizer.projecting.incremental import Rendered, Step
     from normalizer.providers.anthropic.render import Out, Renderer
-    from normalizer.stepping import Rendered, Step
     from normalizer.transcript import Entry, Transcript
 
 _USER_SIDE: Final = frozenset({"user", "steering", "summary", "news"})
@@ -84,13 +84,13 @@ def _drop_beginning(step: Step, out: Out) -> None:
             "the beginning of the history is cut off: a reply that no message stands before is left out",
             "ANT-ROLE-010",
             facts=(step.after or "",),
-            content=replies.text_of(out.blocks),
+            content=assistant_turn.text_of(out.blocks),
         )
     )
     for call in out.calls:
         out.notes.append(
             Adjustment("dropped_orphan", f"call {named(call.key)} goes with it", "ANT-ROLE-010", call.key,
-                       tuple(f.fact_id for f in call.facts), answers.content_text(call))
+                       tuple(f.fact_id for f in call.facts), tool_results.content_text(call))
         )  # fmt: skip
     out.blocks, out.calls, out.changed, out.dropped = [], [], True, True
     out.held, out.open_tail = frozenset(), False
@@ -135,7 +135,7 @@ def _without_thoughts(
             "the beginning of a reply may not hold reasoning",
             "ANT-THK-006",
             facts=(step.after or "",),
-            content=replies.text_of(gone),
+            content=assistant_turn.text_of(gone),
         )
     )
     messages.pop()

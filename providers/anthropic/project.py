@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from normalizer.errors import CannotProject
-from normalizer.grounds import Kept, ground, kept_by
-from normalizer.identity import hashed, mapped
-from normalizer.prefixes import changed
-from normalizer.providers.anthropic import marks, top, wire
+from normalizer.projecting.context import Kept, ground, kept_by
+from normalizer.projecting.incremental import Rendering, render_steps
+from normalizer.projecting.prefix_check import changed
+from normalizer.providers.anthropic import marks, preamble, wire
 from normalizer.providers.anthropic.render import Flow, Renderer
-from normalizer.stepping import Rendering, render_steps
+from normalizer.util.ids import hashed, mapped
 
 if TYPE_CHECKING:
     from collections.abc import Container
@@ -26,7 +26,7 @@ _FIRST: Final = Flow()
 class _Kept(Kept):
     """What one projection keeps for the next."""
 
-    top: top.Top
+    top: preamble.Top
     opened: tuple[bool, bool]
 
 
@@ -45,7 +45,7 @@ def project(transcript: Transcript, options: Options, previous: Projection | Non
     kept = kept_by(previous, _Kept, transcript, options, named)
     base = ground(transcript, wire.API, options, named, _give, transcript.server_calls, kept)
     chain = base.chain
-    head = top.build(
+    head = preamble.build(
         transcript,
         wire.capability(model),
         kept.top if kept is not None else None,
@@ -92,7 +92,7 @@ def _give(key: str, own: str | None, taken: Container[str]) -> str:
 
 
 def _request(
-    model: str | None, head: top.Top, rendering: Rendering[Flow], notes: list[Adjustment]
+    model: str | None, head: preamble.Top, rendering: Rendering[Flow], notes: list[Adjustment]
 ) -> dict[str, Any]:
     """The body: the model if it is known, the history, and what the history decides of the settings."""
     request: dict[str, Any] = {}

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from normalizer import cleaning
-from normalizer.cleaning import sound
+from normalizer.findings import Reading
 from normalizer.parts import Json, Text, Tool
-from normalizer.providers.anthropic import user_turns, wire
-from normalizer.providers.anthropic.blocks import CALL_KEYS, RESULT_KEYS, TEXT_KEYS, call, make_text, part
-from normalizer.reading import Reading
-from normalizer.recording import Recorder
+from normalizer.providers.anthropic import user_decoding, wire
+from normalizer.providers.anthropic.decoding import CALL_KEYS, RESULT_KEYS, TEXT_KEYS, call, make_text, part
+from normalizer.reading import sanitizing
+from normalizer.reading.fact_builder import Recorder
+from normalizer.reading.sanitizing import sound
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -39,9 +39,9 @@ def borrow(value: Any, origin: Origin) -> Reading:
     """Facts of a request that stays the caller's: what is kept is copied. Raises Unclean for the unusual."""
     messages = value.get("messages")
     if not isinstance(messages, list):
-        raise cleaning.Unclean
-    rest = cleaning.own({key: item for key, item in value.items() if key != "messages"})
-    return _read({key: messages if key == "messages" else rest[key] for key in value}, origin, cleaning.own)
+        raise sanitizing.Unclean
+    rest = sanitizing.own({key: item for key, item in value.items() if key != "messages"})
+    return _read({key: messages if key == "messages" else rest[key] for key in value}, origin, sanitizing.own)
 
 
 def _read(value: Any, origin: Origin, own: Callable[[Any], Any]) -> Reading:
@@ -51,7 +51,7 @@ def _read(value: Any, origin: Origin, own: Callable[[Any], Any]) -> Reading:
     if not whole:
         value = {"messages": value}
     # messages are looked at one by one, the usual ones on the way
-    cleaning.look({key: item for key, item in value.items() if key != "messages"})
+    sanitizing.look({key: item for key, item in value.items() if key != "messages"})
     if "messages" not in value and "content" in value:
         return _response(recorder, value, origin)
     messages = value["messages"] if isinstance(value["messages"], list) else [value["messages"]]
@@ -200,7 +200,7 @@ def _message(
     recorder: Recorder, number: int, message: Any, origin: Origin, *, base: str = "/messages/"
 ) -> None:
     place = f"{base}{number}" if base else ""
-    cleaning.look(message)
+    sanitizing.look(message)
     if not isinstance(message, dict):
         recorder.finding("bad_line", "a message is not an object", place)
         recorder.leftover(place, "a message that is not an object", message)
@@ -216,11 +216,11 @@ def _message(
         if extra:
             recorder.finding("unknown_block", "a message has keys that the API does not know", place)
             recorder.leftover(place, "keys of a message that the API does not know", extra)
-        user_turns.record(recorder, place, content, number)
+        user_decoding.record(recorder, place, content, number)
     elif role == "system":
         _mid_system(recorder, place, message, number)
     elif isinstance(role, str) and role in _RESULT_ROLES:
-        user_turns.record_foreign_result(recorder, place, message, number)
+        user_decoding.record_foreign_result(recorder, place, message, number)
     elif role == "developer":
         recorder.instructions(place, _parts(recorder, place, content), additional=True, group=number,
                               string=isinstance(content, str), raw=Json.of(message) if extra else None)  # fmt: skip
@@ -263,7 +263,7 @@ def _split_assistant(recorder: Recorder, place: str, content: list[Any], more: d
             if run:
                 recorder.reply(f"{place}/content/{start}", tuple(run), **more)
                 run, told = [], True
-            user_turns.record_result(recorder, f"{place}/content/{at}", block, None)
+            user_decoding.record_result(recorder, f"{place}/content/{at}", block, None)
         else:
             start = start if run else at
             run.append(part(block))

@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from normalizer.late_news import LateNews
-from normalizer.providers.anthropic import ends, marks, replies, system_messages, user_side, wire
-from normalizer.stepping import Rendered, Rendering, Step
+from normalizer.projecting.incremental import Rendered, Rendering, Step
+from normalizer.projecting.late_updates import LateNews
+from normalizer.providers.anthropic import assistant_turn, ends, marks, system_messages, user_turn, wire
 
 if TYPE_CHECKING:
-    from normalizer.chains import Chain
+    from normalizer.projecting.sent_history import Chain
     from normalizer.projection import Adjustment, Options
-    from normalizer.providers.anthropic.top import Top
+    from normalizer.providers.anthropic.preamble import Top
     from normalizer.transcript import Call, Entry, Transcript
 
 
@@ -109,7 +109,7 @@ class Renderer:
                 )
         out = Out([], [], [], [], [], flow.held, set())
         if step.reply is not None:
-            replies.render(self, step, flow, before, out)
+            assistant_turn.render(self, step, flow, before, out)
             if out.blocks and not flow.started:
                 ends.begin(self, step, out)
         messages = []
@@ -125,7 +125,7 @@ class Renderer:
             after_user, after_result = False, _ends_in_server_result(messages[-1])
         rendered: Rendered[Flow] = Rendered(messages, flow, out.notes, [], [], out.choices)
         had = len(messages)
-        waiting, late, aside = user_side.put(self, step, flow, out, rendered)
+        waiting, late, aside = user_turn.put(self, step, flow, out, rendered)
         if len(messages) > had:
             after_user, after_result = True, False
         system = (*system, *late) if late else system

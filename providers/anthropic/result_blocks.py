@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from normalizer.parts import Json
 from normalizer.projection import Adjustment
-from normalizer.providers.anthropic import keys, pictures, soundness, wire, words
+from normalizer.providers.anthropic import encoding, pictures, schema_keys, soundness, wire
 
 if TYPE_CHECKING:
     from normalizer.facts import CallFact
+    from normalizer.projecting.incremental import Rendered
     from normalizer.providers.anthropic.render import Out, Renderer
-    from normalizer.providers.anthropic.user_side import Side
-    from normalizer.stepping import Rendered
+    from normalizer.providers.anthropic.user_turn import Side
     from normalizer.transcript import Call
 
 _TEXT_ONLY: Final = frozenset({"text"})
@@ -43,7 +43,7 @@ def fitting(
         allowed, because = _TOOLSET | ({"browser_state"} if own == _BROWSER else set()), "ANT-RES-009"
     else:
         allowed, because = _allowed(renderer), "ANT-RES-001"
-        hits = sum(b.get("type") == "search_result" and words.usable(b) for b in given)
+        hits = sum(b.get("type") == "search_result" and encoding.usable(b) for b in given)
         if 0 < hits < len(given):
             allowed, because = frozenset({"search_result"}), "ANT-RES-007"
     kept: list[dict[str, Any]] = []
@@ -67,7 +67,7 @@ def fitting(
             message = f"a {kind} block that the API cannot take is left out"
             _note(rendered, "media_moved", message, soundness.UNSOUND[str(kind)], call, fact, inner)
         elif kind in allowed and soundness.sound(renderer, inner, kept):
-            trimmed = {k: v for k, v in inner.items() if k in keys.BLOCK_KEYS.get(str(kind), inner)}
+            trimmed = {k: v for k, v in inner.items() if k in schema_keys.BLOCK_KEYS.get(str(kind), inner)}
             if trimmed != inner:
                 _note(rendered, "trimmed", "a block in a result has keys that the API does not know", "ANT-MSG-004",
                       call, fact, inner)  # fmt: skip

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from normalizer.providers.anthropic import wire, words
+from normalizer.providers.anthropic import encoding, wire
 
 if TYPE_CHECKING:
     from normalizer.providers.anthropic.render import Renderer
@@ -27,7 +27,7 @@ def sound(renderer: Renderer, block: dict[str, Any], before: list[dict[str, Any]
         return _consistent(block) and not any(b.get("type") == kind for b in before)
     if kind == "text":
         return isinstance(block.get("text"), str)
-    return kind not in ("image", "document", "search_result") or words.usable(block)
+    return kind not in ("image", "document", "search_result") or encoding.usable(block)
 
 
 def _consistent(state: dict[str, Any]) -> bool:

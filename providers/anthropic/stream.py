@@ -11,15 +11,15 @@ from collections.abc import Callable, Mapping
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
-from normalizer.beginnings import CUT_SHORT, begins_json
-from normalizer.events import Collector
 from normalizer.facts import ModelReplied, ReplyCut
-from normalizer.findings import dump_any
+from normalizer.findings import Leftover, Reading
 from normalizer.parts import Json
 from normalizer.providers.anthropic import wire
 from normalizer.providers.anthropic.deltas import CALLS, Block
-from normalizer.reading import Leftover, Reading
-from normalizer.text import excerpt
+from normalizer.reading.diagnostics import dump_any
+from normalizer.reading.stream_assembler import Collector
+from normalizer.reading.truncation import CUT_SHORT, begins_json
+from normalizer.util.text import excerpt
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from normalizer.projection import Adjustment
-from normalizer.providers.anthropic import keys, replies, wire
+from normalizer.providers.anthropic import assistant_turn, schema_keys, wire
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from normalizer.projecting.incremental import Rendered
     from normalizer.providers.anthropic.render import Out, Renderer
-    from normalizer.stepping import Rendered
     from normalizer.transcript import Entry
 
 
@@ -21,7 +21,7 @@ def speak(renderer: Renderer, entries: tuple[Entry, ...], messages: list[dict[st
         blocks = renderer.head.later[entry.fact.fact_id]
         raw = getattr(entry.fact, "raw", None)
         if raw is not None and raw.value.get("role") == "system" and raw.value.get("content") is not None:
-            message = {k: v for k, v in raw.value.items() if k in keys.SYSTEM_KEYS}
+            message = {k: v for k, v in raw.value.items() if k in schema_keys.SYSTEM_KEYS}
             if isinstance(message["content"], list):
                 message["content"] = blocks
         elif getattr(entry.fact, "string", False) and len(blocks) == 1:
@@ -41,7 +41,7 @@ def keep_back(renderer: Renderer, entries: tuple[Entry, ...], rendered: Rendered
             "a system message waits for the user's next turn",
             "ANT-SYS-005",
             facts=(entry.fact.fact_id,),
-            content=replies.text_of(renderer.head.later[entry.fact.fact_id]),
+            content=assistant_turn.text_of(renderer.head.later[entry.fact.fact_id]),
         )
         for entry in entries
     )

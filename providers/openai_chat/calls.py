@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from normalizer.beginnings import begins_json
-from normalizer.identity import hashed, mapped
 from normalizer.parts import Json
+from normalizer.projecting.unmapped_fields import remainder
 from normalizer.projection import Adjustment
-from normalizer.providers.openai_chat import keys, wire
-from normalizer.redaction import named
-from normalizer.remainders import remainder
+from normalizer.providers.openai_chat import schema_keys, wire
+from normalizer.reading.truncation import begins_json
+from normalizer.util.ids import hashed, mapped
+from normalizer.util.redaction import named
 
 if TYPE_CHECKING:
     from collections.abc import Container
@@ -62,7 +62,7 @@ def _element(
     if not isinstance(own, dict):
         return made
     held = own.get(kind)
-    known, inner = keys.CALL_KEYS[kind], keys.PAYLOAD_KEYS[kind]
+    known, inner = schema_keys.CALL_KEYS[kind], schema_keys.PAYLOAD_KEYS[kind]
     if own == made:
         return own
     extra = {key: value for key, value in own.items() if key not in known and value is not None}

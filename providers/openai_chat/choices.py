@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from normalizer.findings import dump_any
+from normalizer.findings import Fragment
 from normalizer.parts import Json, Text
-from normalizer.providers.openai_chat import pieces, wire
-from normalizer.reading import Fragment
+from normalizer.providers.openai_chat import decoding, wire
+from normalizer.reading.diagnostics import dump_any
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -114,21 +114,21 @@ class Choice:
 
     def _all(self) -> Iterator[tuple[Part, str | None]]:
         why = NO_FINISH if self.finish is None else None
-        thought = pieces.reasoning(self.reasoning)
+        thought = decoding.reasoning(self.reasoning)
         if thought is not None:
             yield thought, why
         if text := "".join(self.text):
             yield Text(text), why
         if refusal := "".join(self.refusal):
-            yield pieces.refusal(refusal), why
-        sound = pieces.stored_audio(self.audio)
+            yield decoding.refusal(refusal), why
+        sound = decoding.stored_audio(self.audio)
         if sound is not None:
             yield sound, None if self._audio_whole else why
         for index, call, broken in self._calls():
             made = (
-                pieces.call(call.value())
+                decoding.call(call.value())
                 if index is not None
-                else pieces.legacy_call(call.value()["function"])
+                else decoding.legacy_call(call.value()["function"])
             )
             if made is not None:
                 yield made, broken

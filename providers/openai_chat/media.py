@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from normalizer.providers.openai_chat import keys, wire
-from normalizer.remainders import received, remainder
+from normalizer.projecting.unmapped_fields import received, remainder
+from normalizer.providers.openai_chat import schema_keys, wire
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -113,7 +113,7 @@ def _own(part: Media, kind: str) -> Block | None:
 
 
 def _trimmed(block: Block, profile: Profile) -> Block:
-    known = keys.PART_KEYS[block["type"]] | profile.part_keys
+    known = schema_keys.PART_KEYS[block["type"]] | profile.part_keys
     return block if block.keys() <= known else {key: value for key, value in block.items() if key in known}
 
 

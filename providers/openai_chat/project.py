@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from normalizer.errors import CannotProject
-from normalizer.grounds import Kept, ground, kept_by
 from normalizer.parts import Json
-from normalizer.prefixes import changed
+from normalizer.projecting.context import Kept, ground, kept_by
+from normalizer.projecting.incremental import Rendering, render_steps
+from normalizer.projecting.prefix_check import changed
 from normalizer.projection import Adjustment, Options, Projection
-from normalizer.providers.openai_chat import calls, top, user_side, wire
+from normalizer.providers.openai_chat import calls, preamble, user_turn, wire
 from normalizer.providers.openai_chat.render import Flow, Out, Renderer
-from normalizer.stepping import Rendering, render_steps
 
 if TYPE_CHECKING:
     from normalizer.providers.openai_chat.wire import Profile
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 class _Kept(Kept):
     """What one projection keeps for the next."""
 
-    top: top.Top
+    top: preamble.Top
 
 
 _FIRST: Final = Flow()
@@ -46,7 +46,9 @@ def project(transcript: Transcript, options: Options, previous: Projection | Non
     kept = kept_by(previous, _Kept, transcript, options, model)
     base = ground(transcript, wire.API, options, model, calls.give, {}, kept)
     chain = base.chain
-    head = top.build(transcript, profile, model, chain.sent.values(), kept.top if kept is not None else None)
+    head = preamble.build(
+        transcript, profile, model, chain.sent.values(), kept.top if kept is not None else None
+    )
     renderer = Renderer(
         transcript, options, profile, model, chain, base.ids.by_key.lookup, head, base.stirred.keys
     )
@@ -80,7 +82,7 @@ def last_model(transcript: Transcript) -> str | None:
     return None
 
 
-def _request(model: str | None, head: top.Top, messages: list[dict[str, Any]]) -> dict[str, Any]:
+def _request(model: str | None, head: preamble.Top, messages: list[dict[str, Any]]) -> dict[str, Any]:
     """The body: the model if it is known, the history, and the tools."""
     request: dict[str, Any] = {}
     if model:
@@ -108,7 +110,7 @@ def _messages(
 def _gathered(renderer: Renderer, notes: list[Adjustment]) -> list[dict[str, Any]]:
     """All instructions as one system message."""
     out = Out()
-    side = user_side.Side(renderer, [], out)
+    side = user_turn.Side(renderer, [], out)
     blocks: list[dict[str, Any]] = []
     moved: list[dict[str, Any]] = []
     for entry in renderer.head.gathered:
@@ -120,7 +122,7 @@ def _gathered(renderer: Renderer, notes: list[Adjustment]) -> list[dict[str, Any
         return []
     entries = renderer.head.gathered
     first: Any = entries[0].fact
-    single = first.string or top.recorded_role(entries[0]) is None
+    single = first.string or preamble.recorded_role(entries[0]) is None
     if len(entries) > 1:
         notes.append(
             Adjustment("merged", "all instructions stand in one message at the beginning", "OCX-VLLM-002",

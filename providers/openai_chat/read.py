@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from normalizer import cleaning
-from normalizer.findings import dump_any
+from normalizer.findings import Reading
 from normalizer.notices import MARK, read_back, stated
 from normalizer.parts import Json, Opaque, Text, Tool, ToolCall
-from normalizer.providers.openai_chat import pieces, wire
-from normalizer.reading import Reading
-from normalizer.recording import Recorder
+from normalizer.providers.openai_chat import decoding, wire
+from normalizer.reading import sanitizing
+from normalizer.reading.diagnostics import dump_any
+from normalizer.reading.fact_builder import Recorder
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -40,7 +40,7 @@ ROLES: Final = {
 
 def read(value: Any, origin: Origin) -> Reading:
     """Facts of a request, of a list of messages, of one message, or of one response."""
-    cleaning.look(value)
+    sanitizing.look(value)
     reader = _Reader(origin)
     if isinstance(value, list):
         value = {"messages": value}
@@ -161,7 +161,7 @@ class _Reader:
         if isinstance(content, str):
             return (Text(content),), True
         if isinstance(content, list):
-            return tuple(pieces.part(block) for block in content), False
+            return tuple(decoding.part(block) for block in content), False
         if content is not None:
             self.recorder.finding("bad_line", "content is neither text nor a list of parts", place)
             self.recorder.leftover(place, "content that is neither text nor parts", content)
@@ -173,7 +173,7 @@ class _Reader:
         recorder = self.recorder
         content = message.get("content")
         parts: list[Part] = []
-        if (thought := pieces.reasoning(message)) is not None:
+        if (thought := decoding.reasoning(message)) is not None:
             parts.append(thought)
         if isinstance(content, str):
             if content:
@@ -181,8 +181,8 @@ class _Reader:
         else:
             parts.extend(self._content(place, content)[0])
         if isinstance(message.get("refusal"), str):
-            parts.append(pieces.refusal(message["refusal"]))
-        if (sound := pieces.stored_audio(message.get("audio"))) is not None:
+            parts.append(decoding.refusal(message["refusal"]))
+        if (sound := decoding.stored_audio(message.get("audio"))) is not None:
             parts.append(sound)
         parts.extend(self._calls(place, message))
         reason = origin.get("stop_reason")
@@ -206,7 +206,7 @@ class _Reader:
         found: list[Part] = []
         given = message.get("tool_calls")
         for at, one in enumerate(given if isinstance(given, list) else ()):
-            made = pieces.call(one) if isinstance(one, dict) else None
+            made = decoding.call(one) if isinstance(one, dict) else None
             if made is None:
                 self.recorder.fragment(
                     f"{place}/tool_calls/{at}", one.get("id") if isinstance(one, dict) else None, dump_any(one),
@@ -215,7 +215,7 @@ class _Reader:
             else:
                 found.append(made)
         if message.get("function_call") is not None:
-            made = pieces.legacy_call(message["function_call"])
+            made = decoding.legacy_call(message["function_call"])
             if made is None:
                 text = dump_any(message["function_call"])
                 self.recorder.fragment(f"{place}/function_call", None, text, "no_name", type="function_call")
@@ -293,7 +293,7 @@ class _Reader:
             self.recorder.leftover(place, "keys of an item of the Responses API", rest)
         if (key := _RESPONSES_CALLS.get(kind)) is not None and isinstance(item.get("name"), str):
             given = (
-                pieces.arguments_of(item.get(key))
+                decoding.arguments_of(item.get(key))
                 if key == "arguments"
                 else Json.of({"input": item.get(key)})
             )
@@ -336,7 +336,7 @@ def _model(origin: Origin) -> str | None:
 
 
 def _result_part(block: Any) -> Any:
-    found = pieces.part(block)
+    found = decoding.part(block)
     if found.kind in ("text", "media", "opaque"):
         return found
     return Opaque(str(block.get("type")) if isinstance(block, dict) else "", Json.of(block))

@@ -10,9 +10,9 @@ import re
 from typing import TYPE_CHECKING, Any, Final
 
 from normalizer.parts import Json
+from normalizer.projecting.unmapped_fields import whole
 from normalizer.projection import Adjustment
 from normalizer.providers.openai_chat import wire
-from normalizer.remainders import whole
 
 if TYPE_CHECKING:
     from normalizer.parts import Reasoning

@@ -11,17 +11,17 @@ from typing import TYPE_CHECKING, Any, Final
 
 from normalizer import notices
 from normalizer.facts import News
-from normalizer.late_news import LateNews
 from normalizer.parts import Json
+from normalizer.projecting.incremental import Rendered, Rendering, Step
+from normalizer.projecting.late_updates import LateNews
 from normalizer.projection import Adjustment
-from normalizer.providers.openai_chat import answers, reasoning, replies, user_side, wire
-from normalizer.stepping import Rendered, Rendering, Step
+from normalizer.providers.openai_chat import assistant_turn, reasoning, tool_results, user_turn, wire
 
 if TYPE_CHECKING:
-    from normalizer.chains import Chain
     from normalizer.parts import Media
+    from normalizer.projecting.sent_history import Chain
     from normalizer.projection import Options
-    from normalizer.providers.openai_chat.top import Top
+    from normalizer.providers.openai_chat.preamble import Top
     from normalizer.providers.openai_chat.wire import Profile
     from normalizer.transcript import Entry, Transcript
 
@@ -86,9 +86,9 @@ class Renderer:
         rendered: Rendered[Flow] = Rendered([], flow, out.notes, choices=out.choices)
         asks = flow.after_user
         if step.reply is not None:
-            for spoken in replies.render(self, step, out):
+            for spoken in assistant_turn.render(self, step, out):
                 rendered.messages.append(spoken.message)
-                answers.results(self, step, spoken, out, rendered)
+                tool_results.results(self, step, spoken, out, rendered)
                 asks = bool(spoken.calls)
             self._media(step.reply, out, rendered)
         aside = (*flow.aside, *out.aside)
@@ -106,7 +106,7 @@ class Renderer:
         blocks = [
             block
             for key, parts in out.moved
-            for block in answers.moved_media(self, self.ids[key], parts, out, entry.fact.fact_id)
+            for block in tool_results.moved_media(self, self.ids[key], parts, out, entry.fact.fact_id)
         ]
         if blocks:
             content = self.content(entry, blocks, out, single=False)
@@ -114,7 +114,7 @@ class Renderer:
 
     def _behind(self, step: Step, aside: tuple[str, ...], out: Out, rendered: Rendered[Flow]) -> bool:
         """What stands behind the reply and its results; whether somebody says something there."""
-        side = user_side.Side(self, rendered.messages, out, own=self._is_own(step))
+        side = user_turn.Side(self, rendered.messages, out, own=self._is_own(step))
         for text in out.quotes:
             side.note(text)
         asks = False
@@ -143,11 +143,13 @@ class Renderer:
                 return True
         return reply is None or getattr(reply.fact, "api", None) in (None, wire.API)
 
-    def _news(self, step: Step, item: News, side: user_side.Side, rendered: Rendered[Flow]) -> None:
+    def _news(self, step: Step, item: News, side: user_turn.Side, rendered: Rendered[Flow]) -> None:
         """Late news, and the media of the result that it tells."""
         side.note(item.text)
         if parts := notices.beyond_words(self.calls.get(item.call_id), item.result):
-            blocks = answers.moved_media(self, self.ids[item.call_id], parts, side.out, item.result or "")
+            blocks = tool_results.moved_media(
+                self, self.ids[item.call_id], parts, side.out, item.result or ""
+            )
             side.note(self.content(step.reply or self.entries[0], blocks, side.out, single=False))
         self.news.note(step, item, rendered)
 

@@ -9,20 +9,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from normalizer.events import Collector, plain
 from normalizer.facts import ModelReplied, ReplyCut
-from normalizer.findings import dump_any
+from normalizer.findings import Finding, Leftover, Reading
 from normalizer.parts import Json
 from normalizer.providers.openai_chat import wire
 from normalizer.providers.openai_chat.choices import Choice
-from normalizer.reading import Finding, Leftover, Reading
-from normalizer.redaction import named
-from normalizer.text import excerpt
+from normalizer.reading.diagnostics import dump_any
+from normalizer.reading.stream_assembler import Collector, plain
+from normalizer.util.redaction import named
+from normalizer.util.text import excerpt
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from normalizer.reading import Fragment
+    from normalizer.findings import Fragment
 
 Event: TypeAlias = Mapping[str, Any]
 

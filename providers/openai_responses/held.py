@@ -9,15 +9,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from normalizer.projecting.incremental import Step
 from normalizer.projection import Adjustment
-from normalizer.providers.openai_responses import replies, wire
+from normalizer.providers.openai_responses import assistant_turn, wire
 from normalizer.providers.openai_responses.render import Out
-from normalizer.stepping import Step
 
 if TYPE_CHECKING:
+    from normalizer.projecting.incremental import Rendering
     from normalizer.projection import Options
     from normalizer.providers.openai_responses.render import Flow, Renderer
-    from normalizer.stepping import Rendering
     from normalizer.transcript import Transcript
 
 
@@ -49,7 +49,9 @@ def border(
             continue
         end = slots[at + 1].start if at + 1 < len(slots) else len(entries)
         out = Out(held=set(slots[at].flow.held))
-        replies.render(renderer, Step(at, entry, entries[start + 1 : end], end, end == len(entries)), out)
+        assistant_turn.render(
+            renderer, Step(at, entry, entries[start + 1 : end], end, end == len(entries)), out
+        )
         if out.told:
             notes.append(
                 Adjustment(

@@ -8,16 +8,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from normalizer.findings import dump_any
+from normalizer.findings import Finding, Fragment, Leftover
 from normalizer.parts import Json
-from normalizer.providers.openai_responses import items, outputs
-from normalizer.reading import Finding, Fragment, Leftover
+from normalizer.providers.openai_responses import decoding, output_decoding
+from normalizer.reading.diagnostics import dump_any
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from normalizer.parts import Part
-    from normalizer.providers.openai_responses.items import Item
+    from normalizer.providers.openai_responses.decoding import Item
 
 # Errors by which the API refuses the request itself. https://developers.openai.com/api/docs/guides/error-codes
 _REFUSING: Final = frozenset(
@@ -43,8 +43,8 @@ class _Begun:
     def text(self) -> str:
         """All that can be read of it."""
         if not self.pieces:
-            return items.text_of(self.item)
-        if items.kind(self.item) == "shell_call":
+            return decoding.text_of(self.item)
+        if decoding.kind(self.item) == "shell_call":
             return "\n".join(self.pieces.values())
         return "".join(self.pieces.values())
 
@@ -102,7 +102,7 @@ class Response:
         taken: dict[int, Item] = {}
         for position, item in enumerate(found):
             if isinstance(item, dict):
-                known = items.word(item, "id")
+                known = decoding.word(item, "id")
                 index = by_id.get(known, begun.get(known)) if known is not None else None
                 while index is None or index in taken:
                     index = position if index is None else index + 1
@@ -117,7 +117,7 @@ class Response:
         self._error = (
             held if isinstance(held, dict) else {"code": event.get("code"), "message": event.get("message")}
         )
-        code = {items.word(self._error, "code"), items.word(self._error, "type")}
+        code = {decoding.word(self._error, "code"), decoding.word(self._error, "type")}
         self.refused = bool(code & _REFUSING) and not self._begun and not self._items
 
     # ------------------------------------------------------------ what has come
@@ -130,12 +130,12 @@ class Response:
     @property
     def stop_reason(self) -> str | None:
         """How it ended."""
-        return (outputs.stop_reason(self._about) or self._kind) if self._kind is not None else None
+        return (output_decoding.stop_reason(self._about) or self._kind) if self._kind is not None else None
 
     @property
     def error(self) -> str | None:
         """What was reported, on one line."""
-        return outputs.error_text(self._error)
+        return output_decoding.error_text(self._error)
 
     @property
     def model(self) -> str | None:
@@ -153,9 +153,9 @@ class Response:
         for index in sorted({*self._items, *self._begun}):
             item = self._items.get(index)
             if item is not None:
-                if (reason := items.fragment_reason(item)) is not None:
+                if (reason := decoding.fragment_reason(item)) is not None:
                     begun = self._begun.get(index)
-                    yield index, item, items.text_of(item) or (begun.text() if begun else ""), reason
+                    yield index, item, decoding.text_of(item) or (begun.text() if begun else ""), reason
             else:
                 begun = self._begun[index]
                 reason = "failed" if self._kind == "failed" else self._kind or "cut"
@@ -163,12 +163,12 @@ class Response:
 
     def parts(self) -> tuple[Part, ...]:
         """The parts of all whole items, in order."""
-        pairing = items.Pairing()
+        pairing = decoding.Pairing()
         found: list[Part] = []
         broken = {index for index, *_ in self._broken()}
         for index in sorted({*self._items, *self._begun}):
             if index in broken:
-                outputs.leave_alone(found)
+                output_decoding.leave_alone(found)
             else:
                 found.extend(pairing.parts(self._items[index], str(index)))
         return tuple(found)
@@ -178,7 +178,7 @@ class Response:
         for index, item, text, reason in self._broken():
             call_id, name = item.get("call_id"), item.get("name")
             yield Fragment(
-                call_id if isinstance(call_id, str) else None, text, reason, items.kind(item), index,
+                call_id if isinstance(call_id, str) else None, text, reason, decoding.kind(item), index,
                 name if isinstance(name, str) else None,
             )  # fmt: skip
 
@@ -192,6 +192,6 @@ class Response:
         for _, item, _, reason in self._broken():
             call_id = item.get("call_id")
             yield Finding(
-                "fragment", f"only the beginning of a {items.kind(item)} item arrived ({reason})",
+                "fragment", f"only the beginning of a {decoding.kind(item)} item arrived ({reason})",
                 call_id=call_id if isinstance(call_id, str) else None, facts=(fact_id,),
             )  # fmt: skip

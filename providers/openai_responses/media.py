@@ -13,8 +13,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from normalizer.projecting.unmapped_fields import received, remainder
 from normalizer.providers.openai_responses import wire
-from normalizer.remainders import received, remainder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -6,13 +6,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from normalizer.errors import CannotProject
-from normalizer.grounds import Kept, ground, kept_by
-from normalizer.identity import hashed, mapped
-from normalizer.prefixes import changed
-from normalizer.providers.openai_responses import held, top, wire
+from normalizer.projecting.context import Kept, ground, kept_by
+from normalizer.projecting.incremental import Rendering, render_steps
+from normalizer.projecting.prefix_check import changed
+from normalizer.providers.openai_responses import held, preamble, wire
 from normalizer.providers.openai_responses.render import FIRST, Flow, Renderer
-from normalizer.sharing import SharedDict
-from normalizer.stepping import Rendering, render_steps
+from normalizer.util.ids import hashed, mapped
+from normalizer.util.sharing import SharedDict
 
 if TYPE_CHECKING:
     from collections.abc import Container
@@ -29,7 +29,7 @@ class _Kept(Kept):
     """What one projection keeps for the next."""
 
     owners: _Owners
-    top: top.Top
+    top: preamble.Top
 
 
 def project(transcript: Transcript, options: Options, previous: Projection | None = None) -> Projection:
@@ -49,7 +49,7 @@ def project(transcript: Transcript, options: Options, previous: Projection | Non
     base = ground(transcript, wire.API, options, model, _give, transcript.server_calls, kept)
     chain = base.chain
     owners = _owners(transcript.entries, kept.owners if kept is not None else None)
-    head = top.build(transcript, chain.base, kept.top if kept is not None else None)
+    head = preamble.build(transcript, chain.base, kept.top if kept is not None else None)
     renderer = Renderer(
         transcript,
         options,
@@ -118,7 +118,11 @@ def _owners(entries: tuple[Entry, ...], before: _Owners | None) -> _Owners:
 
 
 def _request(
-    transcript: Transcript, model: str | None, head: top.Top, rendering: Rendering[Flow], border: held.Border
+    transcript: Transcript,
+    model: str | None,
+    head: preamble.Top,
+    rendering: Rendering[Flow],
+    border: held.Border,
 ) -> dict[str, Any]:
     """The body: the model if it is known, instructions, the history and the tools."""
     request: dict[str, Any] = {}

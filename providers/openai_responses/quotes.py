@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from normalizer.text import words_under
+from normalizer.util.text import words_under
 
 if TYPE_CHECKING:
     from normalizer.transcript import ServerCall

@@ -8,18 +8,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from normalizer import cleaning
-from normalizer.beginnings import begins_json
 from normalizer.facts import ToolsDeclared
+from normalizer.findings import Reading
 from normalizer.parts import Json, Opaque, Text, Tool
-from normalizer.providers.openai_responses import items, outputs, wire
-from normalizer.reading import Reading
-from normalizer.recording import Recorder
+from normalizer.providers.openai_responses import decoding, output_decoding, wire
+from normalizer.reading import sanitizing
+from normalizer.reading.fact_builder import Recorder
+from normalizer.reading.truncation import begins_json
 
 if TYPE_CHECKING:
     from normalizer.parts import Part
     from normalizer.provider import Origin
-    from normalizer.providers.openai_responses.items import Item
+    from normalizer.providers.openai_responses.decoding import Item
 
 _HISTORY: Final = frozenset({"input", "instructions", "tools"})
 _MODEL_KEYS: Final = ["role", "content"]
@@ -55,11 +55,11 @@ def _sniff_items(found: list[Any]) -> int:
     for item in found:
         if not isinstance(item, dict):
             return 0
-        if items.word(item, "type") in wire.ITEMS:
+        if decoding.word(item, "type") in wire.ITEMS:
             score = max(score, 90)
         elif isinstance(item.get("role"), str) and "content" in item and "parts" not in item:
             pieces = item["content"] if isinstance(item["content"], list) else []
-            kinds = {items.word(piece, "type") for piece in pieces if isinstance(piece, dict)}
+            kinds = {decoding.word(piece, "type") for piece in pieces if isinstance(piece, dict)}
             score = max(score, 90 if kinds & (wire.INPUT_PARTS | wire.OUTPUT_PARTS) else 20)
         elif item.keys() != {"id"}:
             return 0
@@ -68,7 +68,7 @@ def _sniff_items(found: list[Any]) -> int:
 
 def read(value: Any, origin: Origin) -> Reading:
     """Facts of a request, a response, a list of items, or stored items. The value is the reader's from then on."""
-    cleaning.look(value)
+    sanitizing.look(value)
     recorder = Recorder("import", provider=wire.PROVIDER, api=wire.API)
     if isinstance(value, list):
         value = {"input": value}
@@ -116,20 +116,20 @@ def _in_order(data: list[Any]) -> list[Any]:
         n > places[item["call_id"]]
         for n, item in enumerate(data)
         if isinstance(item, dict)
-        and items.kind(item) in wire.OUTPUTS
-        and items.word(item, "call_id") in places
+        and decoding.kind(item) in wire.OUTPUTS
+        and decoding.word(item, "call_id") in places
     ]
     return data[::-1] if behind and not any(behind) else data
 
 
 def _is_call(item: Item) -> bool:
-    return items.kind(item) in wire.ANSWERS and isinstance(item.get("call_id"), str)
+    return decoding.kind(item) in wire.ANSWERS and isinstance(item.get("call_id"), str)
 
 
 def _response(recorder: Recorder, value: dict[str, Any]) -> Reading:
     """One response as the only reply."""
     reader = _Reader(recorder, value["output"], {})
-    reader.run(value["output"], base="/output", about=outputs.reply_fields(value))
+    reader.run(value["output"], base="/output", about=output_decoding.reply_fields(value))
     return Reading(
         format=wire.API,
         facts=recorder.close(waiting=value.get("status") in ("queued", "in_progress")),
@@ -137,7 +137,7 @@ def _response(recorder: Recorder, value: dict[str, Any]) -> Reading:
         leftovers=tuple(recorder.leftovers),
         fragments=tuple(recorder.fragments),
         home=wire.API,
-        stop_reason=outputs.stop_reason(value),
+        stop_reason=output_decoding.stop_reason(value),
     )
 
 
@@ -165,7 +165,7 @@ class _Reader:
         self.origin = origin
         self.tools: tuple[Tool, ...] = ()
         self.stored = False
-        self.pairing = items.Pairing()
+        self.pairing = decoding.Pairing()
         self.reply: list[tuple[int, Item]] = []
         self.base = "/input"
         self.about: dict[str, Any] = {}
@@ -203,7 +203,7 @@ class _Reader:
     def _twice(self, item: Item) -> bool:
         """Whether the same item, with its id, came before."""
         found = item.get("id")
-        if not isinstance(found, str) or items.kind(item) in ("item_reference", "local_shell_call_output"):
+        if not isinstance(found, str) or decoding.kind(item) in ("item_reference", "local_shell_call_output"):
             return False
         if found in self.seen:
             return self.seen[found] == item
@@ -211,18 +211,19 @@ class _Reader:
         return False
 
     def _by_model(self, item: Item) -> bool:
-        found = items.kind(item)
+        found = decoding.kind(item)
         if found == "message":
             return item.get("role") in ("assistant", "model")
         if found in wire.OUTPUTS:
             return (
-                items.served(item) or items.word(item, "call_id") in self.recorder.server_ids | self._served()
+                decoding.served(item)
+                or decoding.word(item, "call_id") in self.recorder.server_ids | self._served()
             )
         return found not in _CONTROLS and found != "additional_tools"
 
     def _served(self) -> set[str]:
         return (
-            {str(item.get("call_id")) for _, item in self.reply if items.served(item)}
+            {str(item.get("call_id")) for _, item in self.reply if decoding.served(item)}
             if self.reply
             else set()
         )
@@ -239,10 +240,10 @@ class _Reader:
         parts: list[Part] = []
         for number, item in found:
             at = f"{self.base}/{number}"
-            reason = items.fragment_reason(item) or _half_arguments(item)
+            reason = decoding.fragment_reason(item) or _half_arguments(item)
             if reason is not None:
                 self._fragment(item, at, reason)
-                outputs.leave_alone(parts)
+                output_decoding.leave_alone(parts)
             else:
                 parts.extend(self._chat_calls(item, self.pairing.parts(item, at)))
         more = dict(self.about)
@@ -255,8 +256,8 @@ class _Reader:
     def _fragment(self, item: Item, place: str, reason: str) -> None:
         call_id = item.get("call_id")
         self.recorder.fragment(
-            place, call_id if isinstance(call_id, str) else None, items.text_of(item), reason,
-            name=item.get("name") if isinstance(item.get("name"), str) else None, type=items.kind(item),
+            place, call_id if isinstance(call_id, str) else None, decoding.text_of(item), reason,
+            name=item.get("name") if isinstance(item.get("name"), str) else None, type=decoding.kind(item),
         )  # fmt: skip
         self.recorder.leftover(place, "an item that is not whole", item)
 
@@ -279,7 +280,7 @@ class _Reader:
     # ------------------------------------------------------------ the user's side
 
     def _user_side(self, number: int, item: Item, place: str) -> None:
-        found = items.kind(item)
+        found = decoding.kind(item)
         if found == "message":
             self._message(number, item, place)
         elif found in wire.OUTPUTS:
@@ -290,18 +291,18 @@ class _Reader:
             self.recorder.user(place, (Opaque(found, Json.of(item)),), by="program", group=number)
 
     def _message(self, number: int, item: Item, place: str) -> None:
-        role, content = items.word(item, "role"), item.get("content")
+        role, content = decoding.word(item, "role"), item.get("content")
         string = isinstance(content, str)
         if role in _RESULT_ROLES:
             call_id = item.get("tool_call_id")
             self.recorder.finding("displaced_result", f"a result in a message of role {role!r}", place)
             self.recorder.result(
-                place, call_id if isinstance(call_id, str) else None, outputs.content(content)
+                place, call_id if isinstance(call_id, str) else None, output_decoding.content(content)
             )
             return
         pieces = content if isinstance(content, list) else []
         parts: tuple[Part, ...] = (
-            (Text(content),) if isinstance(content, str) else tuple(map(items.input_part, pieces))
+            (Text(content),) if isinstance(content, str) else tuple(map(decoding.input_part, pieces))
         )
         if not isinstance(content, str | list):
             self.recorder.finding("bad_line", "the content of a message is neither text nor parts", place)
@@ -328,7 +329,7 @@ class _Reader:
     def _output(self, number: int, item: Item, place: str) -> None:
         """An output; one whose call the provider holds stays as it is."""
         recorder = self.recorder
-        found = outputs.of_item(item)
+        found = output_decoding.of_item(item)
         call_id = found.pop("call_id")
         if call_id in recorder.server_ids:
             recorder.finding(
@@ -336,8 +337,10 @@ class _Reader:
             )
             recorder.leftover(place, "a client's output for a server's call", item)
         elif call_id and call_id not in self.calls and self.stored:
-            recorder.user(place, (Opaque(items.kind(item), Json.of(item)),), by="program", group=number)
-        elif call_id is None and items.kind(item) == "function_call_output" and items.word(item, "name"):
+            recorder.user(place, (Opaque(decoding.kind(item), Json.of(item)),), by="program", group=number)
+        elif (
+            call_id is None and decoding.kind(item) == "function_call_output" and decoding.word(item, "name")
+        ):
             recorder.user(place, (Opaque("function_call_output", Json.of(item)),), by="program", group=number)
         else:
             recorder.result(place, call_id, found.pop("content"), group=number, **found)
@@ -361,7 +364,11 @@ class _Reader:
 def _half_arguments(item: Item) -> str | None:
     """Arguments that are the beginning of a JSON text, in an item that does not say how it ended."""
     given = item.get("arguments")
-    if items.kind(item) != "function_call" or item.get("status") == "completed" or not isinstance(given, str):
+    if (
+        decoding.kind(item) != "function_call"
+        or item.get("status") == "completed"
+        or not isinstance(given, str)
+    ):
         return None
     return "input_incomplete" if given.strip() and not Json(given).valid and begins_json(given) else None
 

@@ -9,21 +9,21 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from normalizer import notices
-from normalizer.chains import state
 from normalizer.facts import News
-from normalizer.late_news import LateNews, seq_of
-from normalizer.providers.openai_responses import replies, user_side
-from normalizer.results import in_order
-from normalizer.stepping import Rendered, Rendering, Step
+from normalizer.projecting.incremental import Rendered, Rendering, Step
+from normalizer.projecting.late_updates import LateNews, seq_of
+from normalizer.projecting.sent_history import state
+from normalizer.projecting.tool_results import in_order
+from normalizer.providers.openai_responses import assistant_turn, user_turn
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from normalizer.chains import Chain
+    from normalizer.projecting.sent_history import Chain
     from normalizer.projection import Adjustment, Options
-    from normalizer.providers.openai_responses.answers import Answer
-    from normalizer.providers.openai_responses.items import Item
-    from normalizer.providers.openai_responses.top import Top
+    from normalizer.providers.openai_responses.decoding import Item
+    from normalizer.providers.openai_responses.preamble import Top
+    from normalizer.providers.openai_responses.tool_results import Answer
     from normalizer.transcript import Call, Transcript
 
 
@@ -108,7 +108,7 @@ class Renderer:
         """The items of one step."""
         out = Out(held=set(flow.held))
         if step.reply is not None:
-            replies.render(self, step, out)
+            assistant_turn.render(self, step, out)
         rendered: Rendered[Flow] = Rendered(out.items, flow, out.notes, choices=out.choices)
         aside = (*flow.aside, *out.aside)
         side = self._side(step, flow, out, rendered, aside)
@@ -135,8 +135,8 @@ class Renderer:
 
     def _side(
         self, step: Step, flow: Flow, out: Out, rendered: Rendered[Flow], aside: tuple[str, ...]
-    ) -> user_side.Side:
-        side = user_side.Side(self, step, out, rendered)
+    ) -> user_turn.Side:
+        side = user_turn.Side(self, step, out, rendered)
         placed: list[tuple[int, Any]] = list(flow.carry)
         front: list[Call] = []
         first = step.behind[0].fact.seq if step.behind else None

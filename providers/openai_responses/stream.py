@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from normalizer.events import Collector, plain
 from normalizer.facts import ModelReplied, ReplyCut, SteeringApplied, SteeringQueued, SteeringWithdrawn
+from normalizer.findings import Reading
 from normalizer.parts import Text
-from normalizer.providers.openai_responses import items, wire
+from normalizer.providers.openai_responses import decoding, wire
 from normalizer.providers.openai_responses.lanes import Response
-from normalizer.reading import Reading
+from normalizer.reading.stream_assembler import Collector, plain
 
 if TYPE_CHECKING:
     from normalizer.facts import Fact
@@ -268,7 +268,7 @@ def _steering_parts(given: Any) -> tuple[Part, ...]:
     for item in given if isinstance(given, list) else ():
         content = item.get("content") if isinstance(item, dict) else None
         pieces = [content] if isinstance(content, str) else content if isinstance(content, list) else ()
-        found.extend(items.input_part(piece) for piece in pieces)
+        found.extend(decoding.input_part(piece) for piece in pieces)
     return tuple(found)
 
 

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from normalizer.providers.anthropic import wire
 from normalizer.providers.anthropic.rules import exchanges, recorded, view
-from normalizer.redaction import named
 from normalizer.rules import Context, Request, Rule, Rulebook, Violation, pointer
+from normalizer.util.redaction import named
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Final
 
 from normalizer.providers.anthropic import wire
 from normalizer.providers.anthropic.rules import exchanges, view
-from normalizer.redaction import named
 from normalizer.rules import Context, Request, Rule, Rulebook, Violation
+from normalizer.util.redaction import named
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, Final
 
-from normalizer.providers.anthropic import keys, wire
+from normalizer.providers.anthropic import schema_keys, wire
 from normalizer.providers.anthropic.rules import texts, view
 from normalizer.rules import Context, Request, Rule, Rulebook, Violation, pointer
 
@@ -128,13 +128,13 @@ def unknown_key(request: Request, context: Context) -> Iterator[Violation]:
     yield from _unknown_request_keys(request)
     for at, block in view.objects(request.get("system"), "/system"):
         if view.kind(block) == "text":  # another type is a fault of its own
-            yield from _extra(at, block, keys.BLOCK_KEYS["text"])
+            yield from _extra(at, block, schema_keys.BLOCK_KEYS["text"])
     for index, message in view.messages(request):
-        known = keys.SYSTEM_KEYS if message.get("role") == "system" else keys.MESSAGE_KEYS
+        known = schema_keys.SYSTEM_KEYS if message.get("role") == "system" else schema_keys.MESSAGE_KEYS
         if not message.keys() <= known:
             yield from _extra(pointer("messages", index), message, known)
     for at, block in view.walk_blocks(request):
-        allowed = keys.BLOCK_KEYS.get(view.kind(block))
+        allowed = schema_keys.BLOCK_KEYS.get(view.kind(block))
         if allowed is not None and not block.keys() <= allowed:
             yield from _extra(at, block, allowed)
 
@@ -142,8 +142,8 @@ def unknown_key(request: Request, context: Context) -> Iterator[Violation]:
 def _unknown_request_keys(request: Request) -> Iterator[Violation]:
     betas = view.betas(request)
     for key in request:
-        prefixes = keys.BETA_KEYS.get(key)
-        if prefixes is None and key not in keys.REQUEST_KEYS:
+        prefixes = schema_keys.BETA_KEYS.get(key)
+        if prefixes is None and key not in schema_keys.REQUEST_KEYS:
             yield Violation(pointer(key), f"a request has no key {key!r}")
         elif prefixes is not None and not any(beta.startswith(prefixes) for beta in betas):
             yield Violation(pointer(key), f"{key!r} needs a beta {' or '.join(p + '...' for p in prefixes)}")

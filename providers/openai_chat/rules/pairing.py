@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from normalizer.providers.openai_chat.rules import view
-from normalizer.redaction import named
 from normalizer.rules import Context, Request, Rule, Rulebook, Violation
+from normalizer.util.redaction import named
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from normalizer.providers.openai_chat import keys, wire
+from normalizer.providers.openai_chat import schema_keys, wire
 from normalizer.providers.openai_chat.rules import view
-from normalizer.redaction import named
 from normalizer.rules import Context, Request, Rule, Rulebook, Violation
+from normalizer.util.redaction import named
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -136,7 +136,7 @@ def state_of_responses(request: Request, context: Context) -> Iterator[Violation
     ## Repair
     The whole history is sent.
     """
-    for key in keys.STATE_KEYS:
+    for key in schema_keys.STATE_KEYS:
         if request.get(key) is not None:
             yield Violation(f"/{key}", f"{key!r} belongs to the Responses API")
 

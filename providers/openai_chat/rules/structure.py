@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, Final
 
-from normalizer.providers.openai_chat import keys, wire
+from normalizer.providers.openai_chat import schema_keys, wire
 from normalizer.providers.openai_chat.rules import view
 from normalizer.rules import Context, Request, Rule, Rulebook, Violation, pointer
 
@@ -94,7 +94,7 @@ def foreign_key(request: Request, context: Context) -> Iterator[Violation]:
     profile = view.profile(context)
     for index, message in view.messages(request):
         role = view.text(message.get("role"))
-        known = keys.MESSAGE_KEYS.get(role)
+        known = schema_keys.MESSAGE_KEYS.get(role)
         if known is None:
             continue
         allowed = known | (profile.reasoning_keys if role == "assistant" else frozenset())
@@ -105,7 +105,7 @@ def foreign_key(request: Request, context: Context) -> Iterator[Violation]:
                 )
     yield from _in_calls(request)
     for at, _, part in view.parts(request):
-        schema = keys.PART_KEYS.get(view.kind(part))
+        schema = schema_keys.PART_KEYS.get(view.kind(part))
         if schema is not None:
             for key in part:
                 if key not in schema | profile.part_keys:
@@ -115,13 +115,13 @@ def foreign_key(request: Request, context: Context) -> Iterator[Violation]:
 def _in_calls(request: Request) -> Iterator[Violation]:
     for at, call in view.calls(request):
         kind = view.text(call.get("type"))
-        if kind not in keys.CALL_KEYS:
+        if kind not in schema_keys.CALL_KEYS:
             continue
         for key in call:
-            if key not in keys.CALL_KEYS[kind] and key not in wire.CALL_TYPES:
+            if key not in schema_keys.CALL_KEYS[kind] and key not in wire.CALL_TYPES:
                 yield Violation(at + pointer(key), f"{key!r} is no key of a call")
         for key in view.payload(call):
-            if key not in keys.PAYLOAD_KEYS[kind]:
+            if key not in schema_keys.PAYLOAD_KEYS[kind]:
                 yield Violation(f"{at}/{kind}{pointer(key)}", f"{key!r} is no key of a {kind}")
 
 

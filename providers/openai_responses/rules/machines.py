@@ -9,8 +9,8 @@ import json
 from typing import TYPE_CHECKING, Any, Final
 
 from normalizer.providers.openai_responses.rules import pairing, view
-from normalizer.redaction import named
 from normalizer.rules import Context, Request, Rule, Rulebook, Violation
+from normalizer.util.redaction import named
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Final
 
 from normalizer.providers.openai_responses import wire
 from normalizer.providers.openai_responses.rules import view
-from normalizer.redaction import named
 from normalizer.rules import Context, Request, Rule, Rulebook, Violation
+from normalizer.util.redaction import named
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

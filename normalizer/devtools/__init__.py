@@ -1,0 +1,1 @@
+"""Generated pages and schemas; never imported by the library."""

@@ -1,0 +1,1 @@
+"""Transcript -> request: what every API shares. No API's name stands here."""

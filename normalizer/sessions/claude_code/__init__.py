@@ -1,0 +1,5 @@
+"""Claude Code session files."""
+
+from normalizer.sessions.claude_code.format import FORMAT
+
+__all__ = ["FORMAT"]

@@ -1,0 +1,1 @@
+"""Text, redaction, ids and speed: helpers that know nothing of transcripts."""
