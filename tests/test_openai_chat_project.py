@@ -512,7 +512,8 @@ def test_what_a_server_ran_is_left_out_or_quoted() -> None:
     assert kinds(dropped) == {"dropped_server_tool"}
     quoted = [m["content"] for m in sent(anthropic(*history, server_tools="quote"))]
     assert quoted[2].startswith("[run by the provider's server: web_search]")
-    assert "http://example.test/" in quoted[3]
+    assert "http://example.test/" in quoted[2]
+    assert quoted[3] == "and?"
     assert "zz" not in "".join(quoted)
 
 

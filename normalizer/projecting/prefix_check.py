@@ -28,6 +28,14 @@ class Head(Protocol):
         """Tool names as recorded -> as sent."""
 
     @property
+    def later(self) -> Mapping[str, Any]:
+        """What instructions and tools that were set in mid-conversation became, by `fact_id`."""
+
+    @property
+    def adjustments(self) -> list[Adjustment]:
+        """What differs in instructions and tools."""
+
+    @property
     def instructions_digest(self) -> str:
         """The digest of the instructions."""
 

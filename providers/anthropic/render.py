@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from normalizer.projecting.incremental import Rendered, Rendering, Step
-from normalizer.projecting.late_updates import LateNews
+from normalizer.projecting.old_late_updates import LateNews
 from normalizer.providers.anthropic import assistant_turn, ends, marks, system_messages, user_turn, wire
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from normalizer import notices
 from normalizer.parts import Json
-from normalizer.projecting.tool_results import answer, further, in_order, noticed
+from normalizer.projecting.old_tool_results import answer, further, in_order, noticed
 from normalizer.projecting.unmapped_fields import received, remainder
 from normalizer.projection import Adjustment
 from normalizer.providers.anthropic import encoding, result_blocks, schema_keys

@@ -46,6 +46,7 @@ class Top:
     role: str = "system"
     replaced: frozenset[str] = frozenset()
     gathered: tuple[Entry, ...] = ()
+    later: dict[str, Any] = field(default_factory=dict)
     adjustments: list[Adjustment] = field(default_factory=list)
     heads: tuple[Entry, ...] = ()
     used: frozenset[str] = frozenset()

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from normalizer import notices
 from normalizer.parts import Json
-from normalizer.projecting.tool_results import further
+from normalizer.projecting.old_tool_results import further
 from normalizer.projecting.unmapped_fields import remainder, whole
 from normalizer.projection import Adjustment
 from normalizer.providers.openai_responses import decoding, media, schema_keys, wire

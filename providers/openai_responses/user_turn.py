@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from normalizer import notices
 from normalizer.facts import News
-from normalizer.projecting.tool_results import noticed
+from normalizer.projecting.old_tool_results import noticed
 from normalizer.projecting.unmapped_fields import whole
 from normalizer.projection import Adjustment
 from normalizer.providers.openai_responses import assistant_turn, media, schema_keys, tool_results, wire
