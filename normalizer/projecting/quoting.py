@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Final
 from normalizer.util.text import words_under
 
 if TYPE_CHECKING:
-    from normalizer.transcript import Entry, ServerCall
+    from normalizer.parts import ServerToolCall, ServerToolResult
+    from normalizer.transcript import ServerCall
 
 # Keys whose strings a reader can make something of; sealed fields, ids and types are none of them.
 _READABLE: Final = frozenset(
@@ -21,17 +22,18 @@ _READABLE: Final = frozenset(
 )  # fmt: skip
 
 
-def quote_call(call: ServerCall, entry: Entry) -> str:
-    """What the server was asked to do, and the readable words of what came back in the same reply."""
-    lines = [f"[run by the provider's server: {call.name}]", call.part.arguments.text]
-    if call.result is not None and call.result_reply == entry.fact.fact_id:
-        lines.extend(words_under(_READABLE, call.result.raw.value))
-    return "\n".join(lines)
+def quote(part: ServerToolCall | ServerToolResult, call: ServerCall | None, here: str) -> str | None:
+    """What a call asked for with the words that came back in the same reply (`here`); else a result's words alone.
 
-
-def quote_result(call: ServerCall, entry: Entry) -> str | None:
-    """The readable words of a result that came in a later reply than its call; None if there are none."""
-    if call.result is None or call.reply == entry.fact.fact_id:
+    None where that says nothing: no readable words, or they stand at the call already.
+    """
+    if part.kind == "server_tool_call":
+        lines = [f"[run by the provider's server: {part.name}]", part.arguments.text]
+        if call is not None and call.result is not None and call.result_reply == here:
+            lines.extend(words_under(_READABLE, call.result.raw.value))
+        return "\n".join(lines)
+    if call is not None and call.reply == here:
         return None
-    found = list(words_under(_READABLE, call.result.raw.value))
-    return "\n".join([f"[result of the provider's server: {call.name}]", *found]) if found else None
+    found = list(words_under(_READABLE, part.raw.value))
+    name = call.name if call is not None else "unknown"
+    return "\n".join([f"[result of the provider's server: {name}]", *found]) if found else None

@@ -114,12 +114,10 @@ class Replies:
         if refusal is None:
             return
         draft.refuse(piece, refusal)
-        call = self._context.transcript.server_calls.get(piece.key or "")
-        if self._quotes and not draft.own and call is not None:
-            asked = piece.part.kind == "server_tool_call"
-            quote = (quoting.quote_call if asked else quoting.quote_result)(call, draft.entry)
-            if quote:
-                draft.quotes.append(quote)
+        if self._quotes and not draft.own:
+            call = self._context.transcript.server_calls.get(piece.key or "")
+            if text := quoting.quote(piece.part, call, draft.entry.fact.fact_id):
+                draft.quotes.append(text)
 
     def _trim_end(self, draft: Draft) -> None:
         """The last text of a cut reply loses the white space at its end, wherever it stands."""

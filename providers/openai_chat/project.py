@@ -131,7 +131,8 @@ class ChatWire(Wire):
             blocks.append({"type": "text", "text": f"[from the result of call {self.ids[key]}]"})
             blocks.extend(tool_results.moved_media(self.chat, parts, draft, draft.entry.fact.fact_id))
         if blocks:
-            turn.add(encoding.one_text(self.chat, draft.entry, blocks, draft))
+            joined = encoding.one_text(self.chat, draft.entry, blocks, draft)
+            turn.add(joined, string=self.chat.profile.one_text)
 
     # ------------------------------------------------------------ the user's side
 

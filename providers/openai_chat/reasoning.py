@@ -46,7 +46,8 @@ def fields(chat: ChatContext, thoughts: list[Reasoning], draft: Draft, *, calls:
     ):
         found[profile.reasoning] = ""
         message = (
-            "the server demands the key of its reasoning beside calls; none is recorded, so it is sent empty"
+            "the server demands the key of its reasoning beside calls;"
+            " none of its own is recorded, so it is sent empty"
         )
         draft.note("dropped_reasoning", message, _NEEDED[profile.name])
     return found

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from normalizer.errors import CannotProject
-from normalizer.projecting.old_context import Kept, ground, kept_by
 from normalizer.projecting.incremental import Rendering, render_steps
+from normalizer.projecting.old_context import Kept, ground, kept_by
 from normalizer.projecting.prefix_check import changed
 from normalizer.providers.openai_responses import held, preamble, wire
 from normalizer.providers.openai_responses.render import FIRST, Flow, Renderer

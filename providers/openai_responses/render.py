@@ -12,8 +12,8 @@ from normalizer import notices
 from normalizer.facts import News
 from normalizer.projecting.incremental import Rendered, Rendering, Step
 from normalizer.projecting.old_late_updates import LateNews, seq_of
-from normalizer.projecting.sent_history import state
 from normalizer.projecting.old_tool_results import in_order
+from normalizer.projecting.sent_history import state
 from normalizer.providers.openai_responses import assistant_turn, user_turn
 
 if TYPE_CHECKING:
