@@ -155,7 +155,7 @@ class ToolResults:
     def _note_moved(self, calls: list[Call], draft: Draft) -> None:
         """Report results that stood behind text of the user's side, or behind a later reply."""
         step = draft.step
-        places = [e.fact.seq for e in step.behind if e.kind not in ("instructions", "tools")]
+        places = [entry.fact.seq for entry in step.behind if self._wire.stands_here(entry)]
         if not step.last:
             places.append(self._entries[step.end].fact.seq)
         if not places:

@@ -133,6 +133,10 @@ class Wire:
         """What a result that is rendered as text holds beside text, as blocks of a user message."""
         raise NotImplementedError
 
+    def stands_here(self, entry: Entry) -> bool:
+        """Whether an entry behind a reply is in the request at that place; instructions and tools may stand on top."""
+        return entry.kind not in ("instructions", "tools") or entry.fact.fact_id in self.head.later
+
     def later_head(self, entry: Entry, turn: UserTurn, draft: Draft) -> None:
         """Instructions or tools that were set in mid-conversation."""
         raise NotImplementedError

@@ -145,6 +145,10 @@ class ChatWire(Wire):
         return tool_results.moved_media(self.chat, parts, draft, fact_id)
 
     @override
+    def stands_here(self, entry: Entry) -> bool:
+        return entry.kind != "tools" and not user_turn.is_elsewhere(self.chat, entry)
+
+    @override
     def later_head(self, entry: Entry, turn: UserTurn, draft: Draft) -> None:
         user_turn.instructions(self.chat, entry, turn, draft)
 

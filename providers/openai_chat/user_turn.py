@@ -89,7 +89,7 @@ def _ordered(message: Value, *, entry: Entry, raw: Value, draft: Draft) -> Value
 def instructions(chat: ChatContext, entry: Entry, turn: UserTurn, draft: Draft) -> None:
     """Instructions where they were given, all in one role."""
     head = chat.head
-    if entry.kind == "tools" or entry.fact.fact_id in head.replaced or head.gathered:
+    if entry.kind == "tools" or is_elsewhere(chat, entry):
         return
     fact: Any = entry.fact
     blocks, moved = instruction_blocks(chat, entry, draft)
@@ -108,6 +108,12 @@ def instructions(chat: ChatContext, entry: Entry, turn: UserTurn, draft: Draft) 
         turn.message(message)
     if moved:
         turn.add(moved)
+
+
+def is_elsewhere(chat: ChatContext, entry: Entry) -> bool:
+    """Whether instructions are not sent where they were given: others replaced them, or all stand at the beginning."""
+    gathered = entry.kind == "instructions" and bool(chat.head.gathered)
+    return gathered or entry.fact.fact_id in chat.head.replaced
 
 
 def instruction_blocks(chat: ChatContext, entry: Entry, draft: Draft) -> tuple[list[Value], list[Value]]:
