@@ -107,7 +107,7 @@ def _sorted(chat: ChatContext, draft: Draft) -> _Said:
         else:
             said.texts.append(value)
             if said.calls and kind == "text" and piece.part.text:
-                draft.note("moved", "words behind a call stand before it here", "OAC-OK-001")
+                draft.note("moved", "words behind a call stand before it here", None)
     said.listed = bool(said.calls) and not (
         len(said.calls) == 1 and calls.is_legacy(draft.entry, said.calls[0][0].part)
     )
