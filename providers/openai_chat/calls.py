@@ -36,13 +36,13 @@ def block(chat: ChatContext, entry: Entry, key: str, part: ToolCall, draft: Draf
         draft.reports.entry(entry, "trimmed", message, "unmapped", rest, key)
     if part.form == "custom":
         if chat.profile.custom_tools or own is not None:
-            return _element("custom", {"name": name, "input": _free_text(part)}, wire_id, own, draft)
+            return _element("custom", {"name": name, "input": _free_text(part)}, key, wire_id, own, draft)
         message = f"call {named(key)} of a custom tool is sent as a function call of one text"
         draft.reports.entry(entry, "told_as_text", message, "OAC-CUSTOM-001", call_id=key)
         payload = {"name": name, "arguments": Json.of({"input": _free_text(part)}).text}
-        return _element("function", payload, wire_id, None, draft)
+        return _element("function", payload, key, wire_id, None, draft)
     payload = {"name": name, "arguments": _arguments(chat, key, part, draft)}
-    return payload if is_legacy(entry, part) else _element("function", payload, wire_id, own, draft)
+    return payload if is_legacy(entry, part) else _element("function", payload, key, wire_id, own, draft)
 
 
 def is_legacy(entry: Entry, part: ToolCall) -> bool:
@@ -50,7 +50,7 @@ def is_legacy(entry: Entry, part: ToolCall) -> bool:
     return part.form == LEGACY and part.id is None and len(entry.calls) == 1
 
 
-def _element(kind: str, payload: Value, wire_id: str, own: Any, draft: Draft) -> Value:
+def _element(kind: str, payload: Value, key: str, wire_id: str, own: Any, draft: Draft) -> Value:
     made = {"id": wire_id, "type": kind, kind: payload}
     if not isinstance(own, dict):
         return made
@@ -58,14 +58,14 @@ def _element(kind: str, payload: Value, wire_id: str, own: Any, draft: Draft) ->
     known, inner = schema_keys.CALL_KEYS[kind], schema_keys.PAYLOAD_KEYS[kind]
     if own == made:
         return own
-    extra = {key: value for key, value in own.items() if key not in known and value is not None}
+    extra = {k: value for k, value in own.items() if k not in known and value is not None}
     if isinstance(held, dict):
-        extra |= {key: value for key, value in held.items() if key not in inner and value is not None}
-        made[kind] = {key: payload[key] for key in held if key in payload} | payload
+        extra |= {k: value for k, value in held.items() if k not in inner and value is not None}
+        made[kind] = {k: payload[k] for k in held if k in payload} | payload
     if extra:
         message = "a call has keys that the API does not take back"
-        draft.note("trimmed", message, "unmapped", Json.of(extra).text, wire_id)
-    return {key: made[key] for key in own if key in made} | made
+        draft.note("trimmed", message, "unmapped", Json.of(extra).text, key)
+    return {k: made[k] for k in own if k in made} | made
 
 
 def _free_text(part: ToolCall) -> str:
