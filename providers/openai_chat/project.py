@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Any, Final
 from normalizer.errors import CannotProject
 from normalizer.parts import Json
 from normalizer.projecting.context import Kept, ground, kept_by
+from normalizer.projecting.dialect_policies import IdPolicy
 from normalizer.projecting.incremental import Rendering, render_steps
+from normalizer.projecting.preamble import build
 from normalizer.projecting.prefix_check import changed
 from normalizer.projection import Adjustment, Options, Projection
-from normalizer.providers.openai_chat import calls, preamble, user_turn, wire
+from normalizer.providers.openai_chat import preamble, user_turn, wire
 from normalizer.providers.openai_chat.render import Flow, Out, Renderer
 
 if TYPE_CHECKING:
@@ -27,6 +29,7 @@ class _Kept(Kept):
 
 
 _FIRST: Final = Flow()
+_IDS: Final = IdPolicy(pattern=wire.CALL_ID, prefix="call_", limit=wire.CALL_ID_LIMIT)
 _PAIRED: Final = frozenset({"user", "assistant"})
 
 
@@ -44,15 +47,16 @@ def project(transcript: Transcript, options: Options, previous: Projection | Non
         )
     model = options.model or last_model(transcript)
     kept = kept_by(previous, _Kept, transcript, options, model)
-    base = ground(transcript, wire.API, options, model, calls.give, {}, kept)
+    base = ground(transcript, wire.API, options, model, _IDS, {}, kept)
     chain = base.chain
-    head = preamble.build(
-        transcript, profile, model, chain.sent.values(), kept.top if kept is not None else None
-    )
+    head = build(
+        preamble.Wire(profile, model), transcript, chain,
+        kept.top if kept is not None else None, kept.ground.transcript if kept is not None else None,
+    )  # fmt: skip
     renderer = Renderer(
         transcript, options, profile, model, chain, base.ids.by_key.lookup, head, base.stirred.keys
     )
-    reusable = kept is not None and head.shapes(kept.top) and chain.began is kept.ground.chain.began
+    reusable = kept is not None and head.renders_as(kept.top) and chain.began is kept.ground.chain.began
     rendering = render_steps(
         transcript,
         _FIRST,
