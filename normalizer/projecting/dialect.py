@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, Literal
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from normalizer.projecting.call_ids import Give
+    from normalizer.projecting.dialect_policies import IdPolicy
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,7 +30,7 @@ class Dialect:
     api: str
     history: str
     serves: Callable[[str | None, str], bool]
-    ids: Give
+    ids: IdPolicy
     profiles: tuple[str, ...] = ()
     server_ids: bool = True
     placement: Literal["behind_call", "anywhere"] = "behind_call"

@@ -14,7 +14,8 @@ from normalizer.projection import Projection
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from normalizer.projecting.call_ids import Give, WireIds
+    from normalizer.projecting.call_ids import WireIds
+    from normalizer.projecting.dialect_policies import IdPolicy
     from normalizer.projecting.incremental import Rendering
     from normalizer.projecting.prefix_check import Head
     from normalizer.projecting.sent_history import Chain, Stirred
@@ -84,12 +85,12 @@ def kept_by(
 
 
 def ground(
-    transcript: Transcript, target: str, options: Options, model: str | None, give: Give,
+    transcript: Transcript, target: str, options: Options, model: str | None, policy: IdPolicy,
     server_calls: Mapping[str, ServerCall], kept: Kept | None,
 ) -> Ground:  # fmt: skip
     """The ground of a projection; raises OpenCalls where calls are pending and `open_calls` is `refuse`.
 
-    `server_calls` are those whose ids the request may hold, `give` is how the API wants an id.
+    `server_calls` are those whose ids the request may hold, `policy` says what the API takes as an id.
     """
     if options.open_calls == "refuse" and transcript.pending:
         raise OpenCalls(transcript.pending)
@@ -104,7 +105,7 @@ def ground(
     )
     told = newly_told(transcript, before.chain.seen) if before is not None else []
     ids = wire_ids(
-        transcript.calls, server_calls, chain.told, give, before.ids if before is not None else None, told
+        transcript.calls, server_calls, chain.told, policy, before.ids if before is not None else None, told
     )
     changed = stirred(
         transcript, chain, told, before.stirred if before is not None else None,

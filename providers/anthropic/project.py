@@ -6,20 +6,20 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from normalizer.errors import CannotProject
+from normalizer.projecting.dialect_policies import IdPolicy
 from normalizer.projecting.incremental import Rendering, render_steps
 from normalizer.projecting.old_context import Kept, ground, kept_by
+from normalizer.projecting.preamble import build
 from normalizer.projecting.prefix_check import changed
 from normalizer.providers.anthropic import marks, preamble, wire
 from normalizer.providers.anthropic.render import Flow, Renderer
-from normalizer.util.ids import hashed, mapped
 
 if TYPE_CHECKING:
-    from collections.abc import Container
-
     from normalizer.projection import Adjustment, Options, Projection
     from normalizer.transcript import Transcript
 
 _FIRST: Final = Flow()
+_IDS: Final = IdPolicy(pattern=wire.CALL_ID, prefix="toolu_")
 
 
 @dataclass(slots=True)
@@ -43,20 +43,18 @@ def project(transcript: Transcript, options: Options, previous: Projection | Non
     named = options.model or last_model(transcript)
     model = named or wire.COMMONEST
     kept = kept_by(previous, _Kept, transcript, options, named)
-    base = ground(transcript, wire.API, options, named, _give, transcript.server_calls, kept)
+    base = ground(transcript, wire.API, options, named, _IDS, transcript.server_calls, kept)
     chain = base.chain
-    head = preamble.build(
-        transcript,
-        wire.capability(model),
-        kept.top if kept is not None else None,
-        len(kept.ground.ids) if kept is not None else 0,
-    )
+    head = build(
+        preamble.Wire(wire.capability(model)), transcript, chain,
+        kept.top if kept is not None else None, kept.ground.transcript if kept is not None else None,
+    )  # fmt: skip
     renderer = Renderer(transcript, options, model, chain, base.ids.by_key.lookup, head, base.stirred.keys)
     # who may stand first depends on whether anybody of the user's side has spoken, and whether news of it was read
     opened = renderer.beginning.first_user < len(transcript.entries), renderer.beginning.leads
     same = (
         kept is not None
-        and kept.top is head
+        and head.renders_as(kept.top)
         and kept.opened == opened
         and chain.began is kept.ground.chain.began
     )
@@ -82,15 +80,6 @@ def last_model(transcript: Transcript) -> str | None:
     return None
 
 
-def _give(key: str, own: str | None, taken: Container[str]) -> str:
-    """The call's own id where it fits and nobody has it."""
-    if not own:
-        return hashed("toolu_", key, taken)
-    if own in taken or not (own.isascii() and own.replace("-", "_").replace("_", "a").isalnum()):
-        return mapped(own, wire.CALL_ID, taken)
-    return own
-
-
 def _request(
     model: str | None, head: preamble.Top, rendering: Rendering[Flow], notes: list[Adjustment]
 ) -> dict[str, Any]:
@@ -98,8 +87,10 @@ def _request(
     request: dict[str, Any] = {}
     if model:
         request["model"] = model
-    if head.system is not None:
-        request["system"] = head.system if isinstance(head.system, str) else list(head.system)
+    if head.instructions is not None:
+        request["system"] = (
+            head.instructions if isinstance(head.instructions, str) else list(head.instructions)
+        )
     request["messages"] = rendering.messages.listed()
     if head.tools is not None:
         request["tools"] = list(head.tools)

@@ -1,4 +1,4 @@
-"""Calls of the model as elements of `tool_calls`, and their ids."""
+"""Calls of the model as elements of `tool_calls`."""
 
 from __future__ import annotations
 
@@ -9,12 +9,9 @@ from normalizer.projecting.draft import named_as
 from normalizer.projecting.unmapped_fields import remainder
 from normalizer.providers.openai_chat import schema_keys, wire
 from normalizer.reading.truncation import begins_json
-from normalizer.util.ids import hashed, mapped
 from normalizer.util.redaction import named
 
 if TYPE_CHECKING:
-    from collections.abc import Container
-
     from normalizer.parts import ToolCall
     from normalizer.projecting.draft import Draft, Value
     from normalizer.providers.openai_chat.context import ChatContext
@@ -100,12 +97,3 @@ def _arguments(chat: ChatContext, key: str, part: ToolCall, draft: Draft) -> str
     message = f"the arguments of call {named(key)} are no JSON object: they are carried as one text"
     draft.note("told_as_text", message, "OAC-STRUCT-012", call_id=key)
     return Json.of({_WRAPPED: text}).text
-
-
-def give(key: str, own: str | None, taken: Container[str]) -> str:
-    """The call's own id where it fits and nobody has it."""
-    if not own:
-        return hashed("call_", key, taken)
-    if len(own) > wire.CALL_ID_LIMIT or own in taken or own.isspace():
-        return mapped(own, wire.CALL_ID, taken, limit=wire.CALL_ID_LIMIT)
-    return own

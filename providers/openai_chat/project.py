@@ -8,9 +8,11 @@ from typing_extensions import override
 
 from normalizer.parts import Json
 from normalizer.projecting.dialect import Dialect
+from normalizer.projecting.dialect_policies import IdPolicy
 from normalizer.projecting.draft import Draft, Refusal
 from normalizer.projecting.engine import projector
 from normalizer.projecting.incremental import Step
+from normalizer.projecting.preamble import build
 from normalizer.projecting.reports import Reports
 from normalizer.projecting.wire import Wire
 from normalizer.providers.openai_chat import (
@@ -39,7 +41,7 @@ DIALECT: Final = Dialect(
     api=wire.API,
     history="messages",
     serves=lambda api, model: api == wire.API or (api is None and wire.is_openai(model)),
-    ids=calls.give,
+    ids=IdPolicy(pattern=wire.CALL_ID, prefix="call_", limit=wire.CALL_ID_LIMIT),
     profiles=tuple(wire.PROFILES),
     server_ids=False,
     joins="group",
@@ -72,14 +74,15 @@ class ChatWire(Wire):
         super().__init__(context, cached)
         self.chat = chat = ChatContext(context)
         before = cached.wire.head if cached is not None and isinstance(cached.wire, ChatWire) else None
-        self.head = chat.head = preamble.build(
-            context.transcript, chat.profile, chat.model, chat.chain.sent.values(), before
+        earlier = cached.context.transcript if cached is not None else None
+        self.head = chat.head = build(
+            preamble.Wire(chat.profile, chat.model), context.transcript, chat.chain, before, earlier
         )
 
     @override
     def renders_as(self, other: Wire) -> bool:
         """Names, the role of instructions, and which of them are replaced shape the messages; the tools do not."""
-        return isinstance(other, ChatWire) and self.head.shapes(other.head)
+        return isinstance(other, ChatWire) and self.head.renders_as(other.head)
 
     # ------------------------------------------------------------ the reply
 

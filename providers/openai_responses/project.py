@@ -6,22 +6,22 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from normalizer.errors import CannotProject
+from normalizer.projecting.dialect_policies import IdPolicy
 from normalizer.projecting.incremental import Rendering, render_steps
 from normalizer.projecting.old_context import Kept, ground, kept_by
+from normalizer.projecting.preamble import Preamble, build
 from normalizer.projecting.prefix_check import changed
 from normalizer.providers.openai_responses import held, preamble, wire
 from normalizer.providers.openai_responses.render import FIRST, Flow, Renderer
-from normalizer.util.ids import hashed, mapped
 from normalizer.util.sharing import SharedDict
 
 if TYPE_CHECKING:
-    from collections.abc import Container
-
     from normalizer.projection import Options, Projection
     from normalizer.transcript import Entry, Transcript
 
 PROFILES: Final = frozenset({"azure", "vllm", "openrouter"})
 """Servers of others that speak this API, too."""
+_IDS: Final = IdPolicy(pattern=wire.CALL_ID, prefix="call_", limit=wire.MAX_ID)
 
 
 @dataclass(slots=True)
@@ -29,7 +29,7 @@ class _Kept(Kept):
     """What one projection keeps for the next."""
 
     owners: _Owners
-    top: preamble.Top
+    top: Preamble
 
 
 def project(transcript: Transcript, options: Options, previous: Projection | None = None) -> Projection:
@@ -46,10 +46,13 @@ def project(transcript: Transcript, options: Options, previous: Projection | Non
         )
     model = options.model or last_model(transcript)
     kept = kept_by(previous, _Kept, transcript, options, model)
-    base = ground(transcript, wire.API, options, model, _give, transcript.server_calls, kept)
+    base = ground(transcript, wire.API, options, model, _IDS, transcript.server_calls, kept)
     chain = base.chain
     owners = _owners(transcript.entries, kept.owners if kept is not None else None)
-    head = preamble.build(transcript, chain.base, kept.top if kept is not None else None)
+    head = build(
+        preamble.Wire(), transcript, chain,
+        kept.top if kept is not None else None, kept.ground.transcript if kept is not None else None,
+    )  # fmt: skip
     renderer = Renderer(
         transcript,
         options,
@@ -60,7 +63,7 @@ def project(transcript: Transcript, options: Options, previous: Projection | Non
         owners.first.lookup,
         base.stirred.keys,
     )
-    reusable = kept is not None and kept.top is head and chain.began is kept.ground.chain.began
+    reusable = kept is not None and head.renders_as(kept.top) and chain.began is kept.ground.chain.began
     before = kept.rendering if kept is not None and reusable else None
     rendering = render_steps(transcript, FIRST, renderer, before, base.newly_told)
     notes = [*head.adjustments, *rendering.adjustments.listed()]
@@ -81,13 +84,6 @@ def last_model(transcript: Transcript) -> str | None:
         if model and (fact.api == wire.API or (fact.api is None and wire.is_own(model))):
             return str(model)
     return None
-
-
-def _give(key: str, own: str | None, taken: Container[str]) -> str:
-    """The call's own id where it fits and nobody has it."""
-    if not own:
-        return hashed("call_", key, taken)
-    return mapped(own, wire.CALL_ID, taken) if own in taken or len(own) > wire.MAX_ID else own
 
 
 @dataclass(slots=True)
@@ -120,7 +116,7 @@ def _owners(entries: tuple[Entry, ...], before: _Owners | None) -> _Owners:
 def _request(
     transcript: Transcript,
     model: str | None,
-    head: preamble.Top,
+    head: Preamble,
     rendering: Rendering[Flow],
     border: held.Border,
 ) -> dict[str, Any]:

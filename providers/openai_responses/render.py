@@ -19,10 +19,10 @@ from normalizer.providers.openai_responses import assistant_turn, user_turn
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from normalizer.projecting.preamble import Preamble
     from normalizer.projecting.sent_history import Chain
     from normalizer.projection import Adjustment, Options
     from normalizer.providers.openai_responses.decoding import Item
-    from normalizer.providers.openai_responses.preamble import Top
     from normalizer.providers.openai_responses.tool_results import Answer
     from normalizer.transcript import Call, Transcript
 
@@ -77,8 +77,8 @@ class Renderer:
     """Renders the steps of one projection. `owners` says which part of which reply has an item id first."""
 
     def __init__(
-        self, transcript: Transcript, options: Options, model: str | None, chain: Chain, ids: dict[str, str], head: Top,
-        owners: Mapping[str, tuple[str, int]], stirred: tuple[str, ...],
+        self, transcript: Transcript, options: Options, model: str | None, chain: Chain, ids: dict[str, str],
+        head: Preamble, owners: Mapping[str, tuple[str, int]], stirred: tuple[str, ...],
     ) -> None:  # fmt: skip
         self.transcript = transcript
         self.entries = transcript.entries
