@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from normalizer.parts import Json
 from normalizer.projecting import canonical
+from normalizer.projecting.reports import Reports
 from normalizer.projecting.unmapped_fields import beside_content, remainder, whole
 from normalizer.projection import Adjustment
 from normalizer.providers.openai_responses import media, schema_keys, wire
@@ -105,7 +106,7 @@ def _message(top: Top, entry: Entry) -> Item | None:
     content: Any = _text(top, entry) if fact.string else _pieces(top, entry)
     if entry.parts and not content and not fact.string:
         return None
-    return schema_keys.replay({**frame, "content": content}, top.adjustments, fact.fact_id)
+    return schema_keys.replay({**frame, "content": content}, Reports({}, top.adjustments), fact.fact_id)
 
 
 def _pieces(top: Top, entry: Entry) -> list[Item]:
