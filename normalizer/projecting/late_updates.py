@@ -78,6 +78,12 @@ class LateUpdates:
             record is not None and record.text == "" and all(item.call_id != key for item in self._chain.news)
         )
 
+    def brings_result(self, item: News) -> bool:
+        """Whether an update is the first of a call that was sent without a result, and so may bring that result."""
+        record = self._chain.told.get(item.call_id)
+        first = next((news for news in self._chain.news if news.call_id == item.call_id), item)
+        return record is not None and record.text == "" and first is item
+
     def _of_discarded(self, step: Step, keys: tuple[str, ...]) -> Iterator[News]:
         """Calls that may not be shown as calls, though they did something."""
         for key in keys:

@@ -63,6 +63,14 @@ class Reports:
         facts = tuple(f.fact_id for f in call.facts)
         self.add("notice", message, kind, call_id=call.key, facts=facts, content=notices.stood_for(call))
 
+    def rendered_as_text(
+        self, entry: Entry, call: Call, kind: str, why: str, cause: str | None, text: str | None
+    ) -> None:
+        """A call is not shown as a call. Without a cause, the outcome (`kind`) is the reason."""
+        facts = (entry.fact.fact_id, *(fact.fact_id for fact in call.facts))
+        message = f"call {named(call.key)} is told in words: {why}"
+        self.add("told_as_text", message, cause or kind, call_id=call.key, facts=facts, content=text)
+
     def further_results(self, call: Call) -> None:
         """Results beside the one that is sent, where they differ from it."""
         for fact_id, content in call.further_results if call.conflicting else ():

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from normalizer.projecting.context import Context
     from normalizer.projecting.incremental import Rendering, Step
     from normalizer.projecting.wire import Wire
+    from normalizer.transcript import Call
 
 _HEADS = frozenset({"instructions", "tools"})
 
@@ -48,7 +49,7 @@ class Renderer:
         here: list[tuple[int, Any]] = list(flow.carry)
         for each in spoken:
             rendered.messages.extend(each.messages)
-            asks = bool(each.calls)
+            asks = any(not _stays_open(call, draft) for call in each.calls)
             here.extend(self._place(each.calls, draft, turn, rendered))
         for answered in draft.as_text:
             self._results.put_as_text(answered, turn, rendered)
@@ -169,3 +170,9 @@ class Renderer:
                 facts=() if update else (item.fact.fact_id,),
                 content=item.text,
             )
+
+
+def _stays_open(call: Call, draft: Draft) -> bool:
+    """Whether a call has no result in this request, so that nothing is asked with it."""
+    answered = draft.answers.get(call.key)
+    return answered is not None and answered.open

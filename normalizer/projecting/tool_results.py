@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from normalizer.facts import Told
     from normalizer.projecting.context import Context
-    from normalizer.projecting.draft import Draft, Flow, Value
+    from normalizer.projecting.draft import Draft, Flow, Piece, Value
     from normalizer.projecting.incremental import Rendered
     from normalizer.projecting.user_turn import UserTurn
     from normalizer.projecting.wire import Wire
@@ -101,6 +101,17 @@ class ToolResults:
         kind = notices.told_kind(call, running=self._running)
         text = notices.told_as_text(call, kind, self._ids[call.key], self._options.notices)
         return Answered(call, kind, call.result if kind == "completed" else None, text)
+
+    def leave_as_text(self, piece: Piece, draft: Draft, why: str, cause: str | None = None) -> None:
+        """Leave a call out of its reply; what is known of it is rendered as text behind the reply."""
+        call = self._calls[piece.key or ""]
+        answered = draft.answers.pop(call.key, None)
+        if answered is None or answered.value is not None or answered.open:
+            answered = self.as_text(call)
+        piece.value = None
+        draft.dropped = draft.changed = True
+        draft.as_text.append(answered)
+        draft.reports.rendered_as_text(draft.entry, call, answered.kind, why, cause, answered.text)
 
     # ------------------------------------------------------------ where it stands
 

@@ -10,5 +10,5 @@ PROVIDER = Provider(
     assembler=stream.Assembler,
     project=project.project,
     rules=rules.RULES,
-    profiles=tuple(sorted(project.PROFILES)),
+    profiles=project.DIALECT.profiles,
 )

@@ -69,7 +69,7 @@ class Wire(PreambleWire[Preamble]):
         content: Any = self._text(entry) if fact.string else self._pieces(entry)
         if entry.parts and not content and not fact.string:
             return None
-        return schema_keys.replay({**frame, "content": content}, self.reports.notes, fact.fact_id)
+        return schema_keys.replay({**frame, "content": content}, self.reports, fact.fact_id)
 
     def _pieces(self, entry: Entry) -> list[Item]:
         found = []
