@@ -509,10 +509,12 @@ _VALIDATORS: Final[dict[str, Callable[[], TypeAdapter[Any]]]] = {
 }
 
 
-def __getattr__(name: str) -> Any:
-    if name in _VALIDATORS:
-        return _VALIDATORS[name]()
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+if not TYPE_CHECKING:  # or every wrong name would be taken for one that is there
+
+    def __getattr__(name: str) -> Any:
+        if name in _VALIDATORS:
+            return _VALIDATORS[name]()
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def dump(fact: Fact) -> bytes:

@@ -38,7 +38,7 @@ def test_the_validators_are_built_once() -> None:
     assert f.FACT is FACT
     assert f.FACTS is FACTS
     with pytest.raises(AttributeError, match="has no attribute 'FICTION'"):
-        _ = f.FICTION
+        _ = f.FICTION  # type: ignore[attr-defined]
 
 
 @settings(max_examples=200, deadline=None, derandomize=True)
