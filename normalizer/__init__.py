@@ -20,9 +20,9 @@ from normalizer.errors import (
 )
 from normalizer.findings import Reading
 from normalizer.folding.fold_run import fold
-from normalizer.inputs import read, read_stream
+from normalizer.journal import live_side
 from normalizer.projection import Projection
-from normalizer.repairing import Repair, check, project, repair
+from normalizer.repairing import Repair, check, project, read, read_stream, repair
 from normalizer.transcript import Transcript
 
 if TYPE_CHECKING:
@@ -55,6 +55,17 @@ __all__ = [
     "recover",
     "repair",
 ]
+
+
+def _conversation(journal: Any, conversation: str) -> Any:
+    return import_module("normalizer.live.conversation").Conversation(journal, conversation)
+
+
+def _async_conversation(journal: Any, conversation: str) -> Any:
+    return import_module("normalizer.live.conversation_async").AsyncConversation(journal, conversation)
+
+
+live_side.connect(conversation=_conversation, async_conversation=_async_conversation)
 
 # The live side, imported on first use: a program that only repairs does without it.
 _LIVE = {

@@ -8,7 +8,7 @@ says that nothing was started. Facts that contradict each other are conflicts; n
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeAlias
 
 from normalizer.util.redaction import named
 
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from normalizer.facts import CallFact, OutcomeKind
-    from normalizer.transcript import Turn
 
 Basis: TypeAlias = Literal[
     "completed",
@@ -33,6 +32,18 @@ Basis: TypeAlias = Literal[
     "waiting",
     "not_recorded",
 ]
+
+
+class TurnState(Protocol):
+    """What counts of the turn that a call was made in; a `Turn` of the transcript is one."""
+
+    @property
+    def gated(self) -> bool:
+        """Whether its permits are on record, so that a call without one never ran."""
+
+    @property
+    def marks(self) -> frozenset[str]:
+        """Its marks in the table: some of `gated`, `cancelling`, `over`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +140,7 @@ def mark(fact: CallFact) -> str | None:
     return None if fact.kind in _SILENT else fact.kind
 
 
-def decide(facts: Sequence[Any], turn: Turn | None, *, valid_arguments: bool = True) -> Outcome:
+def decide(facts: Sequence[Any], turn: TurnState | None, *, valid_arguments: bool = True) -> Outcome:
     """The outcome of a call with these facts, in order of `seq`, in this turn (None: no turn is recorded)."""
     if len(facts) == 1 and facts[0].kind == "call_completed":  # the usual case, and the table's first row
         return _COMPLETED[facts[0].is_error]
@@ -195,7 +206,7 @@ def _with_details(row: Row, facts: Sequence[Any]) -> Outcome:
     return Outcome(row.outcome, row.basis, by=by, reason=reason)
 
 
-def conflicts(call_id: str, facts: Sequence[CallFact], turn: Turn | None) -> tuple[Conflict, ...]:
+def conflicts(call_id: str, facts: Sequence[CallFact], turn: TurnState | None) -> tuple[Conflict, ...]:
     """The contradictions among the facts of one call."""
     if len(facts) < 2 and not (turn and turn.gated):
         return ()

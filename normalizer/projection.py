@@ -8,15 +8,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeAlias
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from normalizer.facts import Choice, Digest, News, Told
     from normalizer.parts import Json
-    from normalizer.projecting.call_ids import WireIds
     from normalizer.transcript import Call
+    from normalizer.util.sharing import SharedDict
 
 AdjustmentKind: TypeAlias = Literal[
     "notice",
@@ -115,6 +115,14 @@ class Sending:
     options: Json | None = None
 
 
+class CallIds(Protocol):
+    """The ids of calls in a request."""
+
+    @property
+    def by_key(self) -> SharedDict[str, str]:
+        """They, by the keys of the calls."""
+
+
 @dataclass(frozen=True, eq=False)
 class Projection:
     """A request and its account.
@@ -129,7 +137,7 @@ class Projection:
     adjustments: tuple[Adjustment, ...]
     late_news: tuple[str, ...]
     ready: bool
-    _ids: WireIds = field(repr=False)
+    _ids: CallIds = field(repr=False)
     _sending: Callable[[], Sending] = field(repr=False)
     _kept: Any = field(default=None, repr=False)
 

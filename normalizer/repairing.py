@@ -12,24 +12,48 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from normalizer import registry
 from normalizer.errors import CannotProject, RuleViolations, UnreadableInput
 from normalizer.folding.fold_run import fold
-from normalizer.inputs import read, shape_of
 from normalizer.options import REASON, checked_options, checked_origin, checked_profile
 from normalizer.parts import Json
 from normalizer.projection import Adjustment, Projection
-from normalizer.reading import host_facts, sanitizing
+from normalizer.reading import host_facts, inputs, sanitizing
 from normalizer.rules import judge, rejects
 from normalizer.util.collector import collector_paused
+from normalizer.util.text import shape_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from normalizer.facts import Fact
     from normalizer.findings import Finding, Fragment, Leftover, Reading
-    from normalizer.inputs import Source
     from normalizer.provider import Provider
+    from normalizer.reading.inputs import Source
     from normalizer.reporting.types import ReportDict
     from normalizer.rules import Violation
     from normalizer.transcript import Transcript
+
+
+@sanitizing.depth_told
+@collector_paused
+def read(
+    source: Source, *, format: str | None = "auto", origin: Mapping[str, Any] | None = None, to: str | None = None,  # noqa: A002
+) -> Reading:  # fmt: skip
+    """The facts of an input, what was wrong with it, and everything that became no fact.
+
+    An input that fits several APIs alike is read as that of `to`, else as Chat Completions.
+    Raises UnreadableInput (`no_messages` where there is nothing in it) and UnknownFormat.
+    """
+    known = checked_origin(origin)
+    name = "auto" if format is None else format
+    return inputs.read(source, name=name, origin=known, to=to, readers=registry)
+
+
+@sanitizing.depth_told
+def read_stream(events: Iterable[Any], target: str) -> Reading:
+    """The facts of a stream's events, up to where it ends or is cut.
+
+    Events are SDK objects, parsed `data`, or SSE text.
+    """
+    return inputs.read_events(events, registry.provider(target).assembler())
 
 
 @sanitizing.depth_told
@@ -80,10 +104,27 @@ class Repair:
     violations_after: tuple[Violation, ...]
 
     def report(self) -> ReportDict:
-        """All of it as a JSON-able dict, nothing cut."""
-        from normalizer.reporting.lines import report  # noqa: PLC0415 - reporting stands above this module
+        """All of it as JSON, nothing cut: `{"format": "anthropic", "to": "openai_chat", "request": {…}, …}`.
 
-        return report(self)
+        What JSON cannot hold (half a surrogate pair, NaN) is made visible in its place. Parts of the request are shared
+        with the repair: do not edit them.
+        """
+        from normalizer.reporting import lines  # noqa: PLC0415 - loaded for those who want a report
+
+        return {
+            "format": self.format,
+            "to": self.to,
+            "ready": self.ready,
+            "request": lines.request_dict(self.request),
+            "ids": lines.ids_dict(self.ids),
+            "outcomes": lines.outcomes(self.transcript),
+            "findings": [lines.finding_dict(found) for found in self.findings],
+            "adjustments": [lines.adjustment_dict(made) for made in self.adjustments],
+            "leftovers": [lines.leftover_dict(left) for left in self.leftovers],
+            "fragments": [lines.fragment_dict(cut) for cut in self.fragments],
+            "violations_before": [lines.violation_dict(found) for found in self.violations_before],
+            "violations_after": [lines.violation_dict(found) for found in self.violations_after],
+        }
 
 
 @sanitizing.depth_told

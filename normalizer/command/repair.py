@@ -192,7 +192,7 @@ def repair_file(name: str, wishes: Wishes, log: DebugLog | None, *, alone: bool)
         if not to_stdout:
             outputs.add(output, request_chunks(result.request), mode=private_mode(path))
         if wishes.report:
-            outputs.add(wishes.report, request_chunks(dict(lines.report(result))), mode=0o600)
+            outputs.add(wishes.report, request_chunks(dict(result.report())), mode=0o600)
         if alone and log is not None and wishes.debug_log:
             outputs.add(wishes.debug_log, [log.data()], mode=0o600)
         for chunk in request_chunks(result.request) if to_stdout else ():

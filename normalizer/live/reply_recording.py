@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 from normalizer import registry
 from normalizer.facts import CallSkipped
-from normalizer.inputs import read
 from normalizer.reading.truncation import CUT_SHORT
+from normalizer.repairing import read
 from normalizer.util.text import excerpt
 
 if TYPE_CHECKING:
     from normalizer.facts import Fact
     from normalizer.findings import Reading
-    from normalizer.live.turn import Turn
+    from normalizer.live.record import TurnRecord
     from normalizer.provider import Assembler
 
 # Answers by which an API says that it did not take the request at all; after others it may have been read.
@@ -38,7 +38,7 @@ def is_whole(source: Any) -> bool:
 class Receiving:
     """One reply that comes in."""
 
-    def __init__(self, turn: Turn, api: str) -> None:
+    def __init__(self, turn: TurnRecord, api: str) -> None:
         self._turn = turn
         self._api = api
         requests = [sent for sent in turn.conversation.transcript.requests if sent.turn_id == turn.turn_id]

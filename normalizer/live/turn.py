@@ -10,7 +10,6 @@ from __future__ import annotations
 import threading
 import time
 from contextlib import suppress
-from contextvars import ContextVar
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Literal, Self
 
@@ -29,7 +28,7 @@ from normalizer.facts import (
 )
 from normalizer.live.reply_recording import Receiving, is_whole
 from normalizer.live.sigint import uninterrupted
-from normalizer.live.tool_run import Execution
+from normalizer.live.tool_run import Execution, Executions
 from normalizer.parts import Text
 
 if TYPE_CHECKING:
@@ -39,7 +38,7 @@ if TYPE_CHECKING:
     from normalizer.execution.contract import End, Unit
     from normalizer.facts import Fact, StartPermitted, TurnCancelRequested, TurnOpened
     from normalizer.findings import Reading
-    from normalizer.live.conversation import Conversation
+    from normalizer.live.record import ConversationRecord
     from normalizer.parts import Part
     from normalizer.transcript import Call
 
@@ -54,7 +53,9 @@ PERMITS: Final = frozenset(
 class Turn:
     """One open turn, run by this process. As a context manager it is closed at the end, and cancelled by Ctrl-C."""
 
-    def __init__(self, conversation: Conversation, opened: TurnOpened, lease: float | None = None) -> None:
+    def __init__(
+        self, conversation: ConversationRecord, opened: TurnOpened, lease: float | None = None
+    ) -> None:
         assert opened.turn_id is not None  # noqa: S101 - the journal names both
         assert opened.run_id is not None  # noqa: S101
         self.conversation: Final = conversation
@@ -283,42 +284,6 @@ class Turn:
                     for one in self.running.all():
                         one.ask_to_stop("journal", "this process was declared lost")
                     return
-
-
-class Executions:
-    """The calls of a turn that run here."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._all: list[Execution] = []
-
-    def add(self, execution: Execution) -> None:
-        """It is about to start."""
-        with self._lock:
-            self._all.append(execution)
-
-    def discard(self, execution: Execution) -> None:
-        """It is over."""
-        with self._lock:
-            if execution in self._all:
-                self._all.remove(execution)
-
-    def all(self) -> tuple[Execution, ...]:
-        """Those that run."""
-        with self._lock:
-            return tuple(self._all)
-
-    def keys(self) -> frozenset[str]:
-        """The calls that run."""
-        return frozenset(one.call.key for one in self.all())
-
-    def own(self) -> frozenset[object]:
-        """Who must not be waited for, being the one who asks."""
-        return frozenset({threading.get_ident(), ASKING.get()})
-
-
-ASKING: ContextVar[object] = ContextVar("asking", default=None)
-"""The task on whose behalf a thread cancels."""
 
 
 def _ask_to_stop(execution: Execution, by: str | None, reason: str | None) -> None:

@@ -7,10 +7,8 @@ from collections.abc import Iterable, Mapping
 from itertools import chain, count
 from typing import TYPE_CHECKING, Any
 
-from pydantic import ValidationError
-
 from normalizer.errors import UnreadableInput
-from normalizer.facts import FACT, Observation
+from normalizer.facts import Observation, fact_validator
 from normalizer.findings import Finding, Leftover, Reading
 from normalizer.reading.facts_jsonl import same
 from normalizer.rules import pointer
@@ -77,8 +75,10 @@ def _each(given: Any) -> list[Any]:
 
 
 def _fact(number: int, said: dict[str, Any]) -> Fact:
+    from pydantic import ValidationError  # noqa: PLC0415 - the validator loads it, and no one else needs it
+
     try:
-        made: Fact = FACT.validate_python(said)
+        made: Fact = fact_validator().validate_python(said)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False, include_context=False)[0]
         place = "".join(f"/{step}" for step in first["loc"][1:]) or "/kind"

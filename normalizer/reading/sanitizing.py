@@ -15,8 +15,6 @@ from functools import wraps
 from math import isfinite
 from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeAlias, TypeVar
 
-from pydantic_core import from_json, to_json
-
 from normalizer.errors import UnreadableInput
 from normalizer.findings import Finding, Leftover
 from normalizer.rules import pointer
@@ -52,6 +50,8 @@ class Cleaned:
 
 def from_text(data: bytes) -> Cleaned:
     """Parse a JSON text. Raises ValueError where it is none, UnreadableInput where it is nested too deeply."""
+    from pydantic_core import from_json  # noqa: PLC0415 - loaded with the first text, not with the library
+
     if data[:3] == b"\xef\xbb\xbf":
         data = data[3:]
     if b"\0" not in data and _ODD_ESCAPES.search(data) is None:
@@ -74,6 +74,8 @@ def faithful(data: bytes, value: Any) -> bool:
     Each pair has a colon, and each string keeps those that are in it, so that a pair that got lost is missed in what
     was read of it. (The text has no colon that is written as an escape.) Looking at each object costs twice as much.
     """
+    from pydantic_core import to_json  # noqa: PLC0415 - as above
+
     return data.count(b":") == to_json(value).count(b":")
 
 

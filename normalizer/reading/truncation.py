@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Final
 
-from pydantic_core import from_json
-
 if TYPE_CHECKING:
     from normalizer.parts import ToolCall
 
@@ -37,6 +35,8 @@ def begins_json(text: str) -> bool:
     text = text.lstrip()
     if text[:1] not in ("{", "[", '"'):
         return False
+    from pydantic_core import from_json  # noqa: PLC0415 - loaded with the first text that needs it
+
     try:
         from_json(text, allow_partial="trailing-strings", allow_inf_nan=False)
     except ValueError:
