@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
 
 from normalizer.findings import Finding, Fragment, Leftover
 from normalizer.parts import Json
 from normalizer.util.redaction import named
+from normalizer.util.text import excerpt
 
 if TYPE_CHECKING:
     from normalizer.findings import FindingKind
+
+_LONGEST_ERROR: Final = 200
 
 
 class Finder:
@@ -51,7 +55,7 @@ class Finder:
                 call_id, raw.text if raw is not None else text, reason, line=line, pointer=pointer, **more
             )
         )
-        self.finding("fragment", f"only the beginning of call {named(call_id)} arrived", place, call_id)
+        self.finding("fragment", only_the_beginning(f"call {named(call_id)}"), place, call_id)
 
     def orphan(self, fact: Any, wire_id: str) -> None:
         """A result whose call is not in the history: kept whole, never sent as a result."""
@@ -83,6 +87,24 @@ def _split(place: str | None) -> tuple[int | None, str | None]:
     if place[0] == "L" and (digits := place[1:].split("/", 1)[0].split(":", 1)[0]).isdigit():
         return int(digits), place[1 + len(digits) :] or None
     return None, place
+
+
+def only_the_beginning(what: str) -> str:
+    """The sentence of a finding about a fragment: `what` is `call 'toolu_1'`, `a part of type 'text'`."""
+    return f"only the beginning of {what} arrived"
+
+
+def error_kind(error: Any, *keys: str) -> str:
+    """The word by which an API names an error: the first of these keys that says something, else `error`."""
+    held = error if isinstance(error, Mapping) else {}
+    return str(next((held[key] for key in keys if held.get(key)), "error"))
+
+
+def error_line(error: Any, *keys: str) -> str:
+    """An API's error on one line, redacted: `overloaded_error: Overloaded`."""
+    held = error if isinstance(error, Mapping) else {}
+    kind, text = error_kind(held, *keys), excerpt(str(held.get("message") or ""), _LONGEST_ERROR)
+    return f"{kind}: {text}" if text else kind
 
 
 def dump_any(value: Any) -> str:

@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 from normalizer.parts import Json
 from normalizer.providers.openai_responses import decoding
-from normalizer.util.text import excerpt
+from normalizer.reading.diagnostics import error_line
 
 if TYPE_CHECKING:
     from normalizer.parts import Part
     from normalizer.providers.openai_responses.decoding import Item
 
 _PLAIN = ["type", "call_id", "output"]
-_LONGEST_ERROR = 200
 
 
 def content(value: Any) -> Any:
@@ -89,10 +88,7 @@ def stop_reason(response: dict[str, Any]) -> str | None:
 
 def error_text(error: Any) -> str | None:
     """An error as one line, redacted."""
-    if not isinstance(error, dict):
-        return None
-    code, words = str(error.get("code") or "error"), excerpt(str(error.get("message") or ""), _LONGEST_ERROR)
-    return f"{code}: {words}" if words else code
+    return error_line(error, "code") if isinstance(error, dict) else None
 
 
 def reply_fields(response: dict[str, Any]) -> dict[str, Any]:
