@@ -45,6 +45,31 @@ class Finder:
                 message = "a text stands where a block belongs; it is read as a block of text"
                 self.finding("unknown_block", message, f"{place}/{number}")
 
+    def no_object(self, place: str, value: Any, what: str = "a message") -> None:
+        """Something else than an object stands where a message (or `what` the API calls it) belongs."""
+        self.finding("bad_line", f"{what} is not an object", place)
+        self.leftover(place, f"{what} that is not an object", value)
+
+    def no_content(self, place: str, value: Any) -> None:
+        """A message's content is neither a text nor a list."""
+        self.finding("bad_line", "the content of a message is neither text nor a list of blocks", place)
+        self.leftover(place, "content that is neither text nor blocks", value)
+
+    def unknown_role(self, place: str, message: dict[str, Any]) -> None:
+        """A message of a role that no reader knows."""
+        self.finding("unknown_block", f"a message of the unknown role {message.get('role')!r}", place)
+        self.leftover(place, "a message of an unknown role", message)
+
+    def foreign_result(self, place: str, message: dict[str, Any]) -> None:
+        """A result in a message of its own, as another API writes it; the caller records it."""
+        self.finding("displaced_result", f"a result in a message of role {message.get('role')!r}", place)
+
+    def servers_result(self, place: str, call_id: str | None, value: Any) -> None:
+        """A client's result for a call that the server runs: the client cannot know it."""
+        message = "a client's result answers a call that the server runs"
+        self.finding("orphan_result", message, place, call_id)
+        self.leftover(place, "a client's result for a server's call", value)
+
     def fragment(
         self, place: str, call_id: str | None, text: str, reason: str, *, raw: Json | None = None, **more: Any
     ) -> None:
