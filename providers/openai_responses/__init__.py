@@ -1,11 +1,11 @@
 """OpenAI Responses."""
 
 from normalizer.provider import Provider
-from normalizer.providers.openai_responses import project, read, rules, stream, wire
+from normalizer.providers.openai_responses import detection, project, read, rules, stream, wire
 
 PROVIDER = Provider(
     name=wire.API,
-    sniff=read.sniff,
+    sniff=detection.sniff,
     read=read.read,
     assembler=stream.Assembler,
     project=project.project,
