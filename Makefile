@@ -11,10 +11,10 @@ BIN := .venv/bin
 
 demo: .venv/installed
 	@mkdir -p demo-out
-	@$(BIN)/normalizer repair fixtures/demo/session.jsonl -o demo-out/session.repaired.json \
+	@$(BIN)/transcript-normalizer repair fixtures/demo/session.jsonl -o demo-out/session.repaired.json \
 	  --report demo-out/report.json --debug-log demo-out/left-behind.jsonl --force
 	@echo
-	@$(BIN)/normalizer show fixtures/demo/session.jsonl
+	@$(BIN)/transcript-normalizer show fixtures/demo/session.jsonl
 
 test: .venv/installed
 	$(BIN)/python -m pytest -q
