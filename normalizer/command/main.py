@@ -292,7 +292,10 @@ def rules(
 @app.command()
 def explain(
     rule: Annotated[
-        str, typer.Argument(metavar="RULE", help="A rule's id or name, as `transcript-normalizer rules` lists it.")
+        str,
+        typer.Argument(
+            metavar="RULE", help="A rule's id or name, as `transcript-normalizer rules` lists it."
+        ),
     ],
     as_json: AsJson = False,
 ) -> None:
