@@ -1,7 +1,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test soak check bench docs schemas clean
+.PHONY: demo test soak check package bench docs schemas clean
 
 # Installed once, and again when what is needed changed.
 .venv/installed: pyproject.toml constraints.txt
@@ -11,10 +11,10 @@ BIN := .venv/bin
 
 demo: .venv/installed
 	@mkdir -p demo-out
-	@$(BIN)/normalizer repair fixtures/demo/session.jsonl -o demo-out/session.repaired.json \
+	@$(BIN)/transcript-normalizer repair fixtures/demo/session.jsonl -o demo-out/session.repaired.json \
 	  --report demo-out/report.json --debug-log demo-out/left-behind.jsonl --force
 	@echo
-	@$(BIN)/normalizer show fixtures/demo/session.jsonl
+	@$(BIN)/transcript-normalizer show fixtures/demo/session.jsonl
 
 test: .venv/installed
 	$(BIN)/python -m pytest -q
@@ -30,6 +30,9 @@ check: .venv/installed
 	$(BIN)/python -m normalizer.devtools.schema_files --check
 	$(BIN)/python -m normalizer.devtools.rulebook_page --check
 	$(BIN)/python -m normalizer.devtools.hand_over_page --check
+
+package: .venv/installed
+	$(BIN)/python .ci/package.py
 
 bench: .venv/installed
 	for each in benchmarks/*.py; do $(BIN)/python "$$each" || exit 1; done

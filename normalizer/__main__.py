@@ -1,4 +1,4 @@
-"""`python -m normalizer` is the command `normalizer`."""
+"""`python -m normalizer` is the command `transcript-normalizer`."""
 
 from __future__ import annotations
 

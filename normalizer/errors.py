@@ -90,7 +90,7 @@ class RuleViolations(NormalizerError):
         first = violations[0]
         super().__init__(
             f"the request for {target!r} would be rejected: {first.rule} at {first.pointer or '/'}:"
-            f" {first.message} ({len(violations)} in all); this is a bug of normalizer, please report it"
+            f" {first.message} ({len(violations)} in all); this is a bug of transcript-normalizer, please report it"
         )
         self.violations = tuple(violations)
 

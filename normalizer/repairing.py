@@ -223,7 +223,7 @@ def _give_up(target: str, bad: tuple[Violation, ...], before: tuple[Violation, .
     raise CannotProject(
         f"{target} would refuse the request: {first.message} (rule {first.rule}, at {first.pointer or '/'}); "
         + ("shorten the history first: compact it, or begin a new one with a summary" if limit else
-           f"nothing that is on record mends it; see `normalizer explain {first.rule}`"),
+           f"nothing that is on record mends it; see `transcript-normalizer explain {first.rule}`"),
         reason="over_limit" if limit else "unmendable",
     )  # fmt: skip
 

@@ -10,6 +10,7 @@ import sqlite3
 import stat
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +19,7 @@ from jsonschema import Draft202012Validator
 from typer.testing import CliRunner
 
 import normalizer
-from normalizer.command import journals
+from normalizer.command import console, journals
 from normalizer.command.main import app, main
 from normalizer.facts import load_lines
 from normalizer.schemas import schema
@@ -498,7 +499,7 @@ def test_a_journal_in_the_place_of_a_session_is_told_what_to_do(tmp_path: Path, 
     (tmp_path / "j.db").write_bytes((ROOT / "fixtures" / "journals" / "0.1.0.db").read_bytes())
     result = run(*command, "j.db")
     assert (result.exit_code, len(result.stderr.splitlines())) == (3, 1)
-    assert "`normalizer facts j.db > FACTS.jsonl`" in result.stderr
+    assert "`transcript-normalizer facts j.db > FACTS.jsonl`" in result.stderr
     assert names(tmp_path) == ["j.db"]
 
 
@@ -519,7 +520,7 @@ def test_an_empty_name_is_not_the_directory_at_hand(tmp_path: Path, broken: Path
         result = run(command, "")
         assert (result.exit_code, result.stderr) == (
             3,
-            "normalizer: the name of an input is empty; name a file\n",
+            "transcript-normalizer: the name of an input is empty; name a file\n",
         )
     result = run("repair", broken.name, "-o", "")
     assert result.exit_code == 2
@@ -793,7 +794,7 @@ def test_explain_says_what_why_and_where_from(snapshot: SnapshotAssertion) -> No
 
 @pytest.mark.parametrize(
     ("word", "said"),
-    [("unanswered-tool-cal", "did you mean unanswered-tool-call"), ("zz", "`normalizer rules`")],
+    [("unanswered-tool-cal", "did you mean unanswered-tool-call"), ("zz", "`transcript-normalizer rules`")],
 )
 def test_explain_of_an_unknown_rule_helps(word: str, said: str) -> None:
     result = run("explain", word)
@@ -826,6 +827,13 @@ def test_version() -> None:
     assert run("--version").stdout == f"{normalizer.__version__}\n"
 
 
+def test_the_command_has_the_name_of_the_package() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert project["scripts"] == {"transcript-normalizer": "normalizer.command.main:main"}
+    assert project["name"] == console.PROGRAM == "transcript-normalizer"
+    assert program("check", "--help").stdout.split()[:3] == [b"Usage:", b"transcript-normalizer", b"check"]
+
+
 def program(*arguments: str, **more: Any) -> subprocess.CompletedProcess[bytes]:
     command = [sys.executable, "-m", "normalizer", *arguments]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
@@ -852,7 +860,7 @@ def test_a_reader_that_has_seen_enough_is_no_failure(broken: Path, command: str)
 def test_whatever_happens_there_is_no_traceback(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def stumble() -> None:
+    def stumble(**_: object) -> None:
         raise ZeroDivisionError
 
     monkeypatch.setattr("normalizer.command.main.app", stumble)

@@ -194,7 +194,7 @@ def test_the_readmes_commands_are_the_programs() -> None:
     commands = {
         command.name or command.callback.__name__ for command in app.registered_commands if command.callback
     }
-    assert set(re.findall(r"^normalizer (\w+)", README, re.MULTILINE)) == commands
+    assert set(re.findall(r"^transcript-normalizer (\w+)", README, re.MULTILINE)) == commands
 
 
 def test_the_loop_of_the_page_on_live_agents_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

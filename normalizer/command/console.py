@@ -23,6 +23,9 @@ from normalizer.util.text import excerpt, visible
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+PROGRAM: Final = "transcript-normalizer"
+"""The command's name, as it stands in help, hints and failures that no file caused."""
+
 FINE: Final = 0
 FAULTY: Final = 1
 USAGE: Final = 2

@@ -1,4 +1,4 @@
-"""Journals on the command line: one conversation as a reading, and the words of `normalizer recover`."""
+"""Journals on the command line: one conversation as a reading, and the words of `transcript-normalizer recover`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command line: `normalizer check | repair | convert | show | rules | explain | facts | recover`.
+"""The command line: `transcript-normalizer check | repair | convert | show | rules | explain | facts | recover`.
 
 Exit codes: 0 fine or repaired, 1 faults found or not repairable, 2 wrong usage or an output that cannot be
 written, 3 unreadable input, 70 a bug of this program. Of several files the highest counts.
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from normalizer.transcript import Transcript
 
 app = typer.Typer(
-    name="normalizer",
+    name=console.PROGRAM,
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -218,7 +218,7 @@ def _repair(
     try:
         return repair_all(files, wishes, DebugLog() if debug_log else None, alone=alone)
     except OutputRefused as error:
-        return console.fail("normalizer", error)
+        return console.fail(console.PROGRAM, error)
 
 
 @app.command()
@@ -292,7 +292,10 @@ def rules(
 @app.command()
 def explain(
     rule: Annotated[
-        str, typer.Argument(metavar="RULE", help="A rule's id or name, as `normalizer rules` lists it.")
+        str,
+        typer.Argument(
+            metavar="RULE", help="A rule's id or name, as `transcript-normalizer rules` lists it."
+        ),
     ],
     as_json: AsJson = False,
 ) -> None:
@@ -368,12 +371,12 @@ def _print_check(
     for line in (*map(lines.finding_line, findings), *map(lines.violation_line, violations)):
         console.say(f"{name}: {line}")
     if findings or violations:
-        console.say(f"`normalizer repair {name}` writes a request that is put right")
+        console.say(f"`transcript-normalizer repair {name}` writes a request that is put right")
 
 
 def main() -> None:
     """The console script: as `app`, and whatever happens there is no traceback."""
     try:
-        app()
+        app(prog_name=console.PROGRAM)  # the same words by `python -m normalizer`
     except Exception as error:  # noqa: BLE001 - the last line of defence
-        sys.exit(console.fail("normalizer", error))
+        sys.exit(console.fail(console.PROGRAM, error))

@@ -65,8 +65,8 @@ def source(name: str) -> Path | bytes:
         return sys.stdin.buffer.read()
     if journals.is_journal(name):
         raise UnknownFormat(
-            f"this is a database; if it is a journal, `normalizer facts {name} > FACTS.jsonl` writes its facts, which"
-            " can be read in its place"
+            f"this is a database; if it is a journal, `transcript-normalizer facts {name} > FACTS.jsonl` writes its"
+            " facts, which can be read in its place"
         )
     path = Path(name)
     with path.open("rb") as opened:  # says at once what the system has against it
@@ -103,7 +103,7 @@ def each(names: list[str], work: Callable[[str], None], *, folders: bool = True)
     try:
         files = list(expand(names)) if folders else [(name, False) for name in names]
     except (UnreadableInput, OSError) as error:
-        return console.fail(names[0] or "normalizer", error)
+        return console.fail(names[0] or console.PROGRAM, error)
     with console.progress(len(files)) as advance:
         for name, was_found in files:
             try:

@@ -23,7 +23,7 @@ def tell_all(apis: Iterable[str], *, as_json: bool) -> None:
         console.emit(json_text(listed).encode() + b"\n")
         return
     for api, book in books:
-        console.say(f"{api}: {len(book)} rules; `normalizer explain RULE` says more about one")
+        console.say(f"{api}: {len(book)} rules; `transcript-normalizer explain RULE` says more about one")
         for rule in book:
             console.say(f"  {rule.id:<14} {rule.severity:<10} {rule.statement}")
 
@@ -35,7 +35,7 @@ def tell(name: str, *, as_json: bool) -> str | None:
     if not found:
         known = [word for _, rule in rules for word in (rule.id, rule.name)]
         near = get_close_matches(name, known, n=3, cutoff=0.5)
-        return f"did you mean {', '.join(near)}?" if near else "`normalizer rules` lists them"
+        return f"did you mean {', '.join(near)}?" if near else "`transcript-normalizer rules` lists them"
     for api, rule in found:
         if as_json:
             console.emit(json_text(_as_dict(api, rule)).encode() + b"\n")

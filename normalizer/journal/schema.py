@@ -111,7 +111,7 @@ def stored(connection: Connection) -> int:
     version = connection.execute(select(SCHEMA.c.version)).scalar() or 0
     if version > current():
         raise JournalError(
-            f"this journal has schema version {version}, this release of normalizer knows up to {current()};"
+            f"this journal has schema version {version}, this release of transcript-normalizer knows up to {current()};"
             " it was written by a newer release: update transcript-normalizer to open it",
             reason="newer_schema",
         )

@@ -1,4 +1,4 @@
-"""The JSON of a report and of a transcript: what `Repair.report()` and `normalizer show --json` give.
+"""The JSON of a report and of a transcript: what `Repair.report()` and `transcript-normalizer show --json` give.
 
 `schemas/report.json` and `schemas/transcript.json` are generated from these types.
 """
