@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 _OPENAPI: Final = "OpenAPI description in openai/openai-python (api_reference/openapi.transformed.yml)"
 _MIGRATE: Final = "https://developers.openai.com/api/docs/guides/migrate-to-responses"
+_TEXTS: Final = ("content", "output", "arguments", "input")
 _NAMED: Final = ("function", "custom")
 
 
@@ -78,9 +79,11 @@ def long_text(request: Request, context: Context) -> Iterator[Violation]:
     ## Repair
     Cut it only with a visible mark; the record keeps the whole.
     """
-    for at, item in view.items(request):
-        for key in ("content", "output", "arguments", "input"):
-            yield from _long(item.get(key), f"{at}/{key}")
+    for at, item in view.having(request, *_TEXTS):
+        for key in _TEXTS:
+            found = item.get(key)
+            if isinstance(found, list) or (isinstance(found, str) and len(found) > wire.MAX_TEXT):
+                yield from _long(found, f"{at}/{key}")
     yield from _long(request.get("input") if isinstance(request.get("input"), str) else None, "/input")
 
 
@@ -95,22 +98,14 @@ def _long(value: Any, at: str) -> Iterator[Violation]:
                 yield Violation(f"{at}/{number}/{key}", f"the text has {len(part[key])} characters")
 
 
-def _parts(request: Request) -> Iterator[view.Placed]:
-    for at, item in view.items(request):
-        yield from view.parts(item, at)
-        yield from view.parts(item, at, "output")
-        if isinstance(item.get("output"), dict):
-            yield f"{at}/output", item["output"]
-
-
 def long_image_url(request: Request, context: Context) -> Iterator[Violation]:
     """The address of a picture, with data in it, has at most 20,971,520 characters.
 
     ## Repair
     Upload the picture and send its file id, or leave it out.
     """
-    for at, part in _parts(request):
-        if len(view.text(part.get("image_url"))) > wire.MAX_IMAGE_URL:
+    for at, part in view.parts_having(request, "image_url"):
+        if len(view.text(part["image_url"])) > wire.MAX_IMAGE_URL:
             yield Violation(f"{at}/image_url", "the address is too long")
 
 
@@ -120,8 +115,8 @@ def long_file_data(request: Request, context: Context) -> Iterator[Violation]:
     ## Repair
     Upload the file and send its id.
     """
-    for at, part in _parts(request):
-        if len(view.text(part.get("file_data"))) > wire.MAX_FILE_DATA:
+    for at, part in view.parts_having(request, "file_data"):
+        if len(view.text(part["file_data"])) > wire.MAX_FILE_DATA:
             yield Violation(f"{at}/file_data", "the data is too long")
 
 

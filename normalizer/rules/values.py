@@ -1,0 +1,46 @@
+"""Raw JSON as rules look at it: what is not of the shape that is asked for counts as empty, and nothing raises."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from normalizer.rules.index import Placed
+
+
+def text(value: object) -> str:
+    """The value if it is a string, else an empty one (safe to look up in a set)."""
+    return value if isinstance(value, str) else ""
+
+
+def listed(value: object) -> list[Any]:
+    """The value if it is a list, else an empty one."""
+    return value if isinstance(value, list) else []
+
+
+def mapped(value: object) -> dict[str, Any]:
+    """The value if it is an object, else an empty one."""
+    return value if isinstance(value, dict) else {}
+
+
+def names(value: object) -> list[str]:
+    """The strings in a list."""
+    return [item for item in listed(value) if isinstance(item, str)]
+
+
+def member(value: object, *steps: str) -> Any:
+    """What stands under these keys, None where the way ends."""
+    for step in steps:
+        if not isinstance(value, dict):
+            return None
+        value = value.get(step)
+    return value
+
+
+def objects(value: object, pointer: str) -> Iterator[Placed]:
+    """The objects of a list that stands at this pointer."""
+    for index, item in enumerate(listed(value)):
+        if isinstance(item, dict):
+            yield f"{pointer}/{index}", item
