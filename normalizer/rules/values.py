@@ -2,12 +2,27 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from normalizer.rules.index import Placed
+
+Form: TypeAlias = Literal["text", "parts", "no parts", "null", "none", "other"]
+"""What a content is: a string, a list (empty or not), null, not there, or a value that no content can be."""
+
+
+def form(holder: dict[str, Any]) -> Form:
+    """What the `content` of this object is."""
+    content = holder.get("content")
+    if isinstance(content, str):
+        return "text"
+    if isinstance(content, list):
+        return "parts" if content else "no parts"
+    if content is None:
+        return "null" if "content" in holder else "none"
+    return "other"
 
 
 def text(value: object) -> str:

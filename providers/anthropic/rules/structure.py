@@ -39,14 +39,16 @@ def empty_message(request: Request, context: Context) -> Iterator[Violation]:
     ## Repair
     Leave the message out. Never fill it with words that nobody said.
     """
-    found = view.messages(request)
-    for index, message in found:
+    index = view.history(request)
+    for at, message in index.where(
+        lambda sort, _: sort.role != "system" and sort.form in ("text", "no parts")
+    ):
+        if message["content"]:
+            continue
         speaker = view.role(message)
-        if speaker == "system" or message.get("content") not in ("", []):
+        if speaker == "assistant" and at == index.entries[-1][0] and not context.get("history"):
             continue
-        if speaker == "assistant" and (index, message) == found[-1] and not context.get("history"):
-            continue
-        yield Violation(pointer("messages", index, "content"), f"the {speaker or 'message'} turn is empty")
+        yield Violation(f"{at}/content", f"the {speaker or 'message'} turn is empty")
 
 
 def unknown_block(request: Request, context: Context) -> Iterator[Violation]:
@@ -129,14 +131,18 @@ def unknown_key(request: Request, context: Context) -> Iterator[Violation]:
     for at, block in view.objects(request.get("system"), "/system"):
         if view.kind(block) == "text":  # another type is a fault of its own
             yield from _extra(at, block, keys.BLOCK_KEYS["text"])
-    for index, message in view.messages(request):
-        known = keys.SYSTEM_KEYS if message.get("role") == "system" else keys.MESSAGE_KEYS
-        if not message.keys() <= known:
-            yield from _extra(pointer("messages", index), message, known)
-    for at, block in view.walk_blocks(request):
-        allowed = keys.BLOCK_KEYS.get(view.kind(block))
-        if allowed is not None and not block.keys() <= allowed:
-            yield from _extra(at, block, allowed)
+    for at, message in view.history(request).where(
+        lambda sort, held: not _known_keys(sort.role).issuperset(held)
+    ):
+        yield from _extra(at, message, _known_keys(view.role(message)))
+    for at, block in view.walked(request).where(
+        lambda sort, held: sort.kind in keys.BLOCK_KEYS and not keys.BLOCK_KEYS[sort.kind].issuperset(held)
+    ):
+        yield from _extra(at, block, keys.BLOCK_KEYS[view.kind(block)])
+
+
+def _known_keys(role: str) -> frozenset[str]:
+    return keys.SYSTEM_KEYS if role == "system" else keys.MESSAGE_KEYS
 
 
 def _unknown_request_keys(request: Request) -> Iterator[Violation]:

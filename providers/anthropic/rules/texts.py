@@ -1,11 +1,13 @@
 """All strings of a request, weighed in one pass: how long they are, and whether UTF-8 can hold them.
 
-A history has tens of thousands of strings, so they are gathered first and weighed by functions that run in C.
+A history has tens of thousands of strings in few kinds of objects, so they are gathered column by column and weighed
+by functions that run in C.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import chain, filterfalse
 from typing import TYPE_CHECKING, Any, Final
 
 from normalizer.rules import remembered
@@ -39,7 +41,7 @@ def weigh(root: Any) -> Weight:
     """The weight of a JSON value."""
     read, unread = _strings(root)
     length = sum(map(len, read))
-    wide = [_encoded(text) for some in (read, unread) for text in some if not text.isascii()]
+    wide = [_encoded(text) for text in filterfalse(str.isascii, chain(read, unread))]
     size = length + sum(map(len, unread)) + sum(extra for extra, _ in wide)
     return Weight(size, length, any(torn for _, torn in wide))
 
@@ -54,24 +56,27 @@ def _encoded(text: str) -> tuple[int, bool]:
 
 def _strings(root: Any) -> tuple[list[str], list[str]]:
     """The strings of a JSON value: those that may be read as prompt, and the others."""
-    names: list[Any] = []
     read: list[str] = []
     unread: list[str] = []
-    pending: list[tuple[Any, Any]] = [("", [root])]
+    pending: list[tuple[Any, list[Any]]] = [("", [root])]  # a key, and the values that stand under it
     while pending:
-        key, value = pending.pop()
-        if isinstance(value, dict):
-            names.extend(value)
-            for name, item in value.items():
-                if isinstance(item, str):
-                    (unread if name in _UNREAD else read).append(item)
-                elif isinstance(item, (dict, list)):
-                    pending.append((name, item))
+        key, values = pending.pop()
+        texts = unread if key in _UNREAD else read
+        if set(map(type, values)) == {str}:
+            texts.extend(values)
             continue
-        for item in value:
-            if isinstance(item, str):
-                (unread if key in _UNREAD else read).append(item)
-            elif isinstance(item, (dict, list)):
-                pending.append((key, item))
-    read.extend(map(str, names))
+        alike: dict[tuple[Any, ...], list[dict[Any, Any]]] = {}
+        inside: list[Any] = []
+        for value in values:
+            if isinstance(value, str):
+                texts.append(value)
+            elif isinstance(value, dict):
+                alike.setdefault(tuple(value), []).append(value)
+            elif isinstance(value, list):
+                inside.extend(value)
+        if inside:
+            pending.append((key, inside))
+        for names, objects in alike.items():
+            read.extend([*map(str, names)] * len(objects))
+            pending.extend((name, [one[name] for one in objects]) for name in names)
     return read, unread

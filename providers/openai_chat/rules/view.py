@@ -8,12 +8,12 @@ calls and their parts.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from normalizer.providers.openai_chat import wire
 from normalizer.rules import remembered
 from normalizer.rules.index import Index, Object, Placed
-from normalizer.rules.values import listed, member, objects, text
+from normalizer.rules.values import Form, form, listed, member, objects, text
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 __all__ = ["Index", "Placed", "listed", "member", "objects", "text"]
 
 Message: TypeAlias = Object
-Form: TypeAlias = Literal["text", "parts", "no parts", "null", "none", "other"]
-"""What the content of a message is; `none` where the key is missing."""
 
 
 class Sort(NamedTuple):
@@ -47,18 +45,6 @@ def under(context: Context, *names: str) -> bool:
 def model(request: Request) -> str:
     """The model's name; empty if there is none."""
     return text(request.get("model"))
-
-
-def form(message: Message) -> Form:
-    """What the content of this message is."""
-    content = message.get("content")
-    if isinstance(content, str):
-        return "text"
-    if isinstance(content, list):
-        return "parts" if content else "no parts"
-    if content is None:
-        return "null" if "content" in message else "none"
-    return "other"
 
 
 @remembered
