@@ -69,7 +69,7 @@ def unknown_block(request: Request, context: Context) -> Iterator[Violation]:
         name for name in view.listed(_as_list(context.get("received_types"))) if view.text(name)
     )
     taken = (BLOCKS | (received - wire.ELSEWHERE)) - _short_of_beta(request)
-    for index, message in enumerate(view.listed(messages)):
+    for index, message in () if _holds_only(request, taken) else enumerate(view.listed(messages)):
         if not isinstance(message, dict):
             yield Violation(pointer("messages", index), "the message is not an object")
             continue
@@ -79,6 +79,19 @@ def unknown_block(request: Request, context: Context) -> Iterator[Violation]:
             yield from _unknown_blocks(at, content, taken)
         elif not isinstance(content, str) and not _needs_no_content(message):
             yield Violation(at, "the content is neither a string nor a list of blocks")
+
+
+def _holds_only(request: Request, kinds: frozenset[str]) -> bool:
+    """Whether all messages are objects with a content, and all in these contents are blocks of these types."""
+    history = view.history(request)
+    texts = history.numbers(lambda sort, _: sort.form == "text")
+    lists = [
+        message["content"] for _, message in history.where(lambda sort, _: sort.form in ("parts", "no parts"))
+    ]
+    return (
+        len(texts) + len(lists) == len(view.listed(request.get("messages")))
+        and len(texts) + sum(map(len, lists)) == len(view.standing(request).numbers(lambda sort, _: sort.kind in kinds))
+    )  # fmt: skip
 
 
 def _as_list(value: object) -> object:

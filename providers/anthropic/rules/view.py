@@ -39,7 +39,7 @@ class BlockSort(NamedTuple):
 
     role: str
     kind: str
-    form: Form = "none"
+    form: Form
 
 
 _HOLDERS: Final = frozenset({"search_result", "document"})
@@ -90,9 +90,11 @@ def thinking(request: Request) -> str:
 def history(request: Request) -> Index[Sort]:
     """The messages that are objects, sorted."""
     return Index(
-        (Sort(role(message), form(message)), (f"/messages/{number}", message))
-        for number, message in enumerate(listed(request.get("messages")))
-        if isinstance(message, dict)
+        Sort._make,
+        (
+            ((role(message), form(message)), (f"/messages/{number}", message))
+            for number, message in messages(request)
+        ),
     )
 
 
@@ -114,7 +116,9 @@ def blocks(index: int, message: dict[str, Any]) -> list[Placed]:
     at = f"/messages/{index}/content"
     if isinstance(content, str):
         return [(at, {"type": "text", "text": content})]
-    return list(objects(content, at))
+    return [
+        (f"{at}/{number}", block) for number, block in enumerate(listed(content)) if isinstance(block, dict)
+    ]
 
 
 def inner(pointer: str, block: Block) -> Iterator[Placed]:
@@ -145,13 +149,16 @@ def spoken(request: Request) -> list[tuple[int, str, list[Placed]]]:
 def standing(request: Request) -> Index[BlockSort]:
     """The blocks that stand directly in messages, sorted."""
     return Index(
-        (_sort(speaker, placed[1]), placed) for _, speaker, items in spoken(request) for placed in items
+        BlockSort._make,
+        ((_sort(speaker, placed[1]), placed) for _, speaker, items in spoken(request) for placed in items),
     )
 
 
-def _sort(speaker: str, block: Block) -> BlockSort:
-    sort = kind(block)
-    return BlockSort(speaker, sort, form(block)) if sort == "tool_result" else BlockSort(speaker, sort)
+def _sort(speaker: str, block: Block) -> tuple[str, str, Form]:
+    sort = block.get("type")
+    if sort == "tool_result":
+        return speaker, sort, form(block)
+    return speaker, text(sort), "none"
 
 
 @remembered
@@ -161,9 +168,12 @@ def walked(request: Request) -> Index[BlockSort]:
     if not index.numbers(lambda sort, _: _holds_blocks(sort)):
         return index
     return Index(
-        (_sort(sort.role, inside[1]), inside)
-        for placed, sort in zip(index.entries, index.sorts, strict=True)
-        for inside in (walk(*placed) if _holds_blocks(sort) else (placed,))
+        BlockSort._make,
+        (
+            (_sort(sort.role, inside[1]), inside)
+            for sort, placed in index.sorted_where(lambda *_: True)
+            for inside in (walk(*placed) if _holds_blocks(sort) else (placed,))
+        ),
     )
 
 

@@ -35,7 +35,9 @@ def unknown_role(request: Request, context: Context) -> Iterator[Violation]:
     ## Repair
     A foreign word for a role (human, ai, model) is mapped to who spoke; a message of nobody's is left out and reported.
     """
-    for index, message in enumerate(view.listed(request.get("messages"))):
+    messages = view.listed(request.get("messages"))
+    known = view.where(request, lambda sort: sort.role in wire.ROLES)
+    for index, message in enumerate(messages) if len(known) < len(messages) else ():
         role = view.member(message, "role")
         if not isinstance(role, str) or role not in wire.ROLES:
             at = f"/messages/{index}/role" if isinstance(message, dict) else f"/messages/{index}"
@@ -104,7 +106,7 @@ def foreign_key(request: Request, context: Context) -> Iterator[Violation]:
     yield from _in_calls(request)
     known = {kind: schema | profile.part_keys for kind, schema in keys.PART_KEYS.items()}
     for at, part in view.sorted_parts(request).where(
-        lambda sort, held: sort[1] in known and not known[sort[1]].issuperset(held)
+        lambda sort, held: sort.kind in known and not known[sort.kind].issuperset(held)
     ):
         for key in part:
             if key not in known[part["type"]]:

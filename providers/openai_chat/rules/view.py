@@ -47,13 +47,22 @@ def model(request: Request) -> str:
     return text(request.get("model"))
 
 
+class Typed(NamedTuple):
+    """The role of the message that a call or part stands in, and its type."""
+
+    role: str
+    kind: str
+
+
 @remembered
 def history(request: Request) -> Index[Sort]:
     """The messages that are objects, sorted."""
     return Index(
-        (Sort(text(message.get("role")), form(message)), (f"/messages/{number}", message))
-        for number, message in enumerate(listed(request.get("messages")))
-        if isinstance(message, dict)
+        Sort._make,
+        (
+            ((text(message.get("role")), form(message)), (f"/messages/{number}", message))
+            for number, message in messages(request)
+        ),
     )
 
 
@@ -80,20 +89,20 @@ def having(request: Request, key: str, *roles: str) -> list[Placed]:
 
 
 @remembered
-def every_call(request: Request) -> Index[tuple[str, str]]:
-    """The elements of `tool_calls` that are objects, in whatever message, by the role of that and by their type."""
+def _calls(request: Request) -> Index[Typed]:
     return Index(
-        ((text(message.get("role")), text(call.get("type"))), (at, call))
-        for pointer, message in having(request, "tool_calls")
-        for at, call in objects(message["tool_calls"], f"{pointer}/tool_calls")
+        Typed._make,
+        (
+            (("assistant", text(call.get("type"))), (at, call))
+            for pointer, message in having(request, "tool_calls", "assistant")
+            for at, call in objects(message["tool_calls"], f"{pointer}/tool_calls")
+        ),
     )
 
 
 def calls(request: Request, *types: str) -> list[Placed]:
     """The calls of assistant messages, of these types if any are named."""
-    return every_call(request).where(
-        lambda sort, _: sort[0] == "assistant" and (not types or sort[1] in types)
-    )
+    return _calls(request).where(lambda sort, _: not types or sort.kind in types)
 
 
 def payload(call: dict[str, Any]) -> dict[str, Any]:
@@ -128,23 +137,23 @@ def parts(request: Request) -> list[tuple[str, str, Any]]:
 
 
 @remembered
-def sorted_parts(request: Request) -> Index[tuple[str, str]]:
+def sorted_parts(request: Request) -> Index[Typed]:
     """The parts that are objects, by the role of their message and by their type."""
     return Index(
-        ((role, kind(part)), (at, part)) for at, role, part in parts(request) if isinstance(part, dict)
+        Typed._make,
+        (((role, kind(part)), (at, part)) for at, role, part in parts(request) if isinstance(part, dict)),
     )
 
 
 def parts_of(request: Request, *kinds: str) -> list[Placed]:
     """The parts of these types, whose message ever they stand in."""
-    return sorted_parts(request).where(lambda sort, _: sort[1] in kinds)
+    return sorted_parts(request).where(lambda sort, _: sort.kind in kinds)
 
 
 def misplaced(request: Request, fits: Callable[[str, str], bool]) -> list[tuple[str, str, Object]]:
     """The parts whose role and type fit, as pointer, role and part."""
-    index = sorted_parts(request)
-    found = index.numbers(lambda sort, _: fits(*sort))
-    return [(index.entries[number][0], index.sorts[number][0], index.entries[number][1]) for number in found]
+    found = sorted_parts(request).sorted_where(lambda sort, _: fits(*sort))
+    return [(at, sort.role, part) for sort, (at, part) in found]
 
 
 def kind(part: object) -> str:
@@ -192,6 +201,8 @@ class Block:
     @property
     def even(self) -> bool:
         """Whether each call has its own id and one answer: no rule about pairs finds anything in such a block."""
+        if len(self.calls) == len(self.answers) == 1:
+            return self.calls[0][1] == self.answers[0][1]
         asked, told = {own for _, own in self.calls}, {own for _, own in self.answers}
         return asked == told and len(self.calls) == len(self.answers) == len(asked)
 

@@ -35,7 +35,7 @@ def _written_by_model(item: view.Item) -> bool:
 def _thoughts(request: Request) -> Iterator[tuple[str, view.Item, view.Item | None]]:
     """Each reasoning item with the item behind it."""
     index = view.history(request)
-    for number in index.numbers(lambda sort, _: sort[0] == "reasoning"):
+    for number in index.numbers(lambda sort, _: sort.kind == "reasoning"):
         at, item = index.entries[number]
         behind = index.entries[number + 1][1] if number + 1 < len(index.entries) else None
         yield at, item, behind or None

@@ -22,6 +22,8 @@ _ACTIONS: Final[dict[str, frozenset[str]]] = {
     "open_page": frozenset(),
     "find_in_page": frozenset({"url", "pattern"}),
 }
+_OFTEN_NULL: Final = ("content", "type")
+"""Null in these keys is judged elsewhere, or taken."""
 _OUTPUT: Final = ("function_call_output", "custom_tool_call_output")
 
 
@@ -47,7 +49,7 @@ def unknown_role(request: Request, context: Context) -> Iterator[Violation]:
     A result becomes the output item of its call.
     """
     for at, item in view.history(request).where(
-        lambda sort, _: sort[0] == "message" and sort[1] not in wire.ROLES
+        lambda sort, _: sort.kind == "message" and sort.role not in wire.ROLES
     ):
         yield Violation(f"{at}/role", f"there is no role {item.get('role')!r}")
 
@@ -59,7 +61,7 @@ def chat_key(request: Request, context: Context) -> Iterator[Violation]:
     Each call becomes an item behind the message.
     """
     for at, item in view.history(request).where(
-        lambda sort, keys: sort[0] == "message" and any(key in keys for key in _CHAT_KEYS)
+        lambda sort, keys: sort.kind == "message" and any(key in keys for key in _CHAT_KEYS)
     ):
         for key in _CHAT_KEYS:
             if key in item:
@@ -85,7 +87,7 @@ def unknown_item_type(request: Request, context: Context) -> Iterator[Violation]
     this rule, which then is no more than a warning (contested).
     """
     received = frozenset(name for name in context.get("received_types") or () if isinstance(name, str))
-    for at, item in view.history(request).where(lambda sort, _: sort[0] not in wire.ITEMS):
+    for at, item in view.history(request).where(lambda sort, _: sort.kind not in wire.ITEMS):
         found = view.kind(item)
         if found in wire.FOREIGN:
             yield Violation(f"{at}/type", f"there is no item type {item.get('type')!r}")
@@ -117,13 +119,15 @@ def null_key(request: Request, context: Context) -> Iterator[Violation]:
     ## Repair
     Leave the key out. Some keys need their null: code and outputs of a code run, the result of a picture.
     """
+    searches = dict(view.of_kind(request, "web_search_call"))
     for at, item in view.items(request):
+        if None not in item.values() and at not in searches:
+            continue
         known = wire.ITEMS.get(view.kind(item))
-        if None in item.values() and known is not None:
-            for key, value in item.items():
-                if value is None and key not in known.nullable and key not in ("content", "type"):
-                    yield Violation(f"{at}/{key}", f"{key!r} may not be null")
-        if view.kind(item) == "web_search_call":
+        for key, value in item.items() if known is not None else ():
+            if value is None and known is not None and key not in known.nullable and key not in _OFTEN_NULL:
+                yield Violation(f"{at}/{key}", f"{key!r} may not be null")
+        if at in searches:
             action = view.mapped(item.get("action"))
             for key, value in action.items():
                 if value is None and not (key == "url" and action.get("type") == "open_page"):
@@ -136,7 +140,7 @@ def missing_key(request: Request, context: Context) -> Iterator[Violation]:
     ## Repair
     A whole item has them. What lacks one is a fragment and is left out with all that depends on it.
     """
-    for at, item in view.history(request).where(lambda sort, keys: bool(_lacking(sort[0], keys))):
+    for at, item in view.history(request).where(lambda sort, keys: bool(_lacking(sort.kind, keys))):
         found = view.kind(item)
         for key in sorted(_lacking(found, item)):
             yield Violation(f"{at}/{key}", f"a {found} item needs {key!r}")

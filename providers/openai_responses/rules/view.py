@@ -23,8 +23,13 @@ if TYPE_CHECKING:
 __all__ = ["Index", "Item", "Placed", "listed", "mapped", "names", "objects", "text"]
 
 Item: TypeAlias = Object
-Sort: TypeAlias = tuple[str, str]
-"""The type of an item, and its role if it is a message: `("message", "user")`, `("reasoning", "")`."""
+
+
+class Sort(NamedTuple):
+    """The type of an item, and its role if it is a message: `("message", "user")`, `("reasoning", "")`."""
+
+    kind: str
+    role: str
 
 
 class PartSort(NamedTuple):
@@ -52,7 +57,7 @@ def kind(item: Item) -> str:
     return "item_reference" if found is None and item.keys() <= {"id", "type"} else ""
 
 
-def _sort(item: Item) -> Sort:
+def _sort(item: Item) -> tuple[str, str]:
     found = kind(item)
     return found, text(item.get("role")) if found == "message" else ""
 
@@ -61,9 +66,12 @@ def _sort(item: Item) -> Sort:
 def history(request: Request) -> Index[Sort]:
     """The items of the history, sorted."""
     return Index(
-        (_sort(item), (f"/input/{number}", item))
-        for number, item in enumerate(listed(request.get("input")))
-        if isinstance(item, dict)
+        Sort._make,
+        (
+            (_sort(item), (f"/input/{number}", item))
+            for number, item in enumerate(listed(request.get("input")))
+            if isinstance(item, dict)
+        ),
     )
 
 
@@ -74,7 +82,7 @@ def items(request: Request) -> list[Placed]:
 
 def of_kind(request: Request, *kinds: str) -> list[Placed]:
     """The items of these types."""
-    return history(request).where(lambda sort, _: sort[0] in kinds)
+    return history(request).where(lambda sort, _: sort.kind in kinds)
 
 
 def having(request: Request, *keys: str) -> list[Placed]:
@@ -84,32 +92,41 @@ def having(request: Request, *keys: str) -> list[Placed]:
 
 def messages(request: Request, *roles: str) -> list[Placed]:
     """Messages of these roles; of all where none is named."""
-    return history(request).where(lambda sort, _: sort[0] == "message" and (not roles or sort[1] in roles))
+    return history(request).where(
+        lambda sort, _: sort.kind == "message" and (not roles or sort.role in roles)
+    )
 
 
 @remembered
 def _all_parts(request: Request) -> Index[PartSort]:
     return Index(
-        (PartSort(text(part.get("type")), *_sort(item), key), (place, part))
-        for at, item in having(request, "content", "output")
-        for key, place, part in _held_by(item, at)
+        PartSort._make,
+        (
+            ((text(part.get("type")), sort.kind, sort.role, key), (place, part))
+            for sort, (at, item) in history(request).sorted_where(
+                lambda _, keys: "content" in keys or "output" in keys
+            )
+            for key, place, part in _held_by(item, at)
+        ),
     )
 
 
-def _held_by(item: Item, at: str) -> Iterator[tuple[str, str, Item]]:
-    for key in ("content", "output"):
-        for place, part in objects(item.get(key), f"{at}/{key}"):
-            yield key, place, part
-    if isinstance(item.get("output"), dict):
-        yield "", f"{at}/output", item["output"]
+def _held_by(item: Item, at: str) -> list[tuple[str, str, Item]]:
+    content, output = item.get("content"), item.get("output")
+    found: list[tuple[str, str, Item]] = []
+    if isinstance(content, list):
+        found += (("content", place, part) for place, part in objects(content, f"{at}/content"))
+    if isinstance(output, list):
+        found += (("output", place, part) for place, part in objects(output, f"{at}/output"))
+    elif isinstance(output, dict):
+        found.append(("", f"{at}/output", output))
+    return found
 
 
 def parts(request: Request, fits: Callable[[PartSort], bool]) -> list[tuple[str, Item, PartSort]]:
     """The parts in contents and outputs of items whose sort fits, with their sorts."""
-    index = _all_parts(request)
-    return [
-        (*index.entries[number], index.sorts[number]) for number in index.numbers(lambda sort, _: fits(sort))
-    ]
+    found = _all_parts(request).sorted_where(lambda sort, _: fits(sort))
+    return [(at, part, sort) for sort, (at, part) in found]
 
 
 def parts_having(request: Request, key: str) -> list[Placed]:
@@ -153,7 +170,7 @@ def _halves(request: Request) -> dict[str, list[Half]]:
     """Calls and outputs by their types."""
     index = history(request)
     found: dict[str, list[Half]] = {}
-    for number in index.numbers(lambda sort, _: sort[0] in wire.ANSWERS or sort[0] in wire.OUTPUTS):
+    for number in index.numbers(lambda sort, _: sort.kind in wire.ANSWERS or sort.kind in wire.OUTPUTS):
         at, item = index.entries[number]
         sort = kind(item)
         found.setdefault(sort, []).append(Half(number, at, item, sort, call_id(item)))
