@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
 from normalizer.providers.openai_responses import wire
 from normalizer.providers.openai_responses.rules import view
-from normalizer.rules import Context, Request, Rule, Rulebook, Violation
+from normalizer.rules import Context, Request, Rule, Rulebook, Violation, remembered
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
 _OPENAPI: Final = "OpenAPI description in openai/openai-python (api_reference/openapi.transformed.yml)"
 _MIGRATE: Final = "https://developers.openai.com/api/docs/guides/migrate-to-responses"
 _TEXTS: Final = ("content", "output", "arguments", "input")
+_PIECES: Final = ("text", "stdout", "stderr")
 _NAMED: Final = ("function", "custom")
 
 
@@ -79,12 +81,18 @@ def long_text(request: Request, context: Context) -> Iterator[Violation]:
     ## Repair
     Cut it only with a visible mark; the record keeps the whole.
     """
-    for at, item in view.having(request, *_TEXTS):
+    for at, item in view.having(request, *_TEXTS) if _longest(request) > wire.MAX_TEXT else ():
         for key in _TEXTS:
-            found = item.get(key)
-            if isinstance(found, list) or (isinstance(found, str) and len(found) > wire.MAX_TEXT):
-                yield from _long(found, f"{at}/{key}")
+            yield from _long(item.get(key), f"{at}/{key}")
     yield from _long(request.get("input") if isinstance(request.get("input"), str) else None, "/input")
+
+
+@remembered
+def _longest(request: Request) -> int:
+    """How long the longest text of the items is."""
+    found = (item[key] for key in _TEXTS for _, item in view.having(request, key))
+    parts = (part[key] for key in _PIECES for _, part in view.parts_having(request, key))
+    return max((len(text) for text in chain(found, parts) if isinstance(text, str)), default=0)
 
 
 def _long(value: Any, at: str) -> Iterator[Violation]:
@@ -93,7 +101,7 @@ def _long(value: Any, at: str) -> Iterator[Violation]:
             yield Violation(at, f"the text has {len(value)} characters")
         return
     for number, part in enumerate(view.listed(value)):
-        for key in ("text", "stdout", "stderr"):
+        for key in _PIECES:
             if len(view.text(view.mapped(part).get(key))) > wire.MAX_TEXT:
                 yield Violation(f"{at}/{number}/{key}", f"the text has {len(part[key])} characters")
 
