@@ -228,7 +228,7 @@ def test_the_blocks_inside_blocks_are_walked_in_document_order() -> None:
     paper = {"type": "document", "source": {"type": "content", "content": [{"type": "text", "text": "b"}]}}
     request = _request(_says("user", _answer(1, [cited, paper]), {"type": "text", "text": "c"}))
     assert [
-        (at.removeprefix("/messages/0/content"), block["type"]) for at, block in view.walk_blocks(request)
+        (at.removeprefix("/messages/0/content"), block["type"]) for at, block in view.walked(request).entries
     ] == [
         ("/0", "tool_result"),
         ("/0/content/0", "search_result"),
