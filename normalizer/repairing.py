@@ -17,6 +17,7 @@ from normalizer.parts import Json
 from normalizer.projection import Adjustment, Projection
 from normalizer.reading import host_facts, inputs, sanitizing
 from normalizer.rules import judge, rejects
+from normalizer.rules.again import judgement
 from normalizer.util.collector import collector_paused
 from normalizer.util.text import shape_of
 
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from normalizer.reading.inputs import Source
     from normalizer.reporting.types import ReportDict
     from normalizer.rules import Violation
+    from normalizer.rules.again import Judgement
     from normalizer.transcript import Transcript
 
 
@@ -164,25 +166,23 @@ def repair(
         dropped = ("container",) if known.get("container_expired") else ()
         request = _with_settings(reading, request, dropped)
         added = frozenset({"model"} - (reading.request or {}).keys())
-        request, after = _without_bad_settings(
-            provider, request, projection.request, context, adjustments, added
+        judged = judgement(provider.rules, request, context)
+        request, judged = _without_bad_settings(
+            provider, request, projection.request, judged, adjustments, added
         )
     else:
-        after = check(request, target, profile=options.get("profile"), context=context)
+        judged = judgement(provider.rules, request, context)
         adjustments.extend(
             Adjustment("trimmed", f"the setting {key!r} of {reading.home!r} does not go to another API",
                        content=Json.of(value).text)
             for key, value in reading.settings.items()
             if key not in request
         )  # fmt: skip
+    after = judged.violations
     before: tuple[Violation, ...] = ()
     if same and reading.request is not None:
         unchanged = reading.request == request
-        before = (
-            after
-            if unchanged
-            else check(reading.request, target, profile=options.get("profile"), context=context)
-        )
+        before = after if unchanged else judged.again(reading.request).violations
     if bad := rejects(after):
         if options["stored"] is True and reading.stored is not True:
             _say_at_odds(target, bad[0])
@@ -290,28 +290,28 @@ def _setting_of(provider: Provider, found: Violation) -> str:
 
 
 def _without_bad_settings(
-    provider: Provider, request: dict[str, Any], projected: dict[str, Any], context: Mapping[str, Any],
+    provider: Provider, request: dict[str, Any], projected: dict[str, Any], judged: Judgement,
     adjustments: list[Adjustment], added: frozenset[str],
-) -> tuple[dict[str, Any], tuple[Violation, ...]]:  # fmt: skip
+) -> tuple[dict[str, Any], Judgement]:  # fmt: skip
     """Leave out settings that the API would refuse; the history is not theirs to spoil. So with a model that the input
     did not name, where the kind of request takes none (`added`).
 
-    Returns the request and its violations.
+    Returns the request and the judgement on it.
     """
     while True:
-        violations = judge(provider.rules, request, context)
         bad = next(
             (
                 (found, key)
-                for found in rejects(violations)
+                for found in rejects(judged.violations)
                 if (key := _setting_of(provider, found)) in request and (key not in projected or key in added)
             ),
             None,
         )
         if bad is None:
-            return request, violations
+            return request, judged
         found, key = bad
         request = {name: value for name, value in request.items() if name != key}
+        judged = judged.again(request)
         adjustments.append(
             Adjustment("trimmed", f"the setting {key!r} is left out: {found.message}", found.rule)
         )
