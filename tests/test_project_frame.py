@@ -92,6 +92,17 @@ def test_importing_the_library_imports_no_sdk_and_no_command() -> None:
     assert "normalizer.repairing" in loaded
 
 
+def test_the_commands_help_loads_what_help_needs() -> None:
+    code = (
+        "import sys; from normalizer.command.main import app; app(['--help'], standalone_mode=False);"
+        " print('modules:', *sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=True)
+    text, _, loaded = done.stdout.partition("modules:")
+    assert "Turn a broken or unfinished agent conversation" in text
+    assert set(loaded.split()).isdisjoint({*SDKS, "rich", "pydantic", "jsonschema", "sqlalchemy", "anyio"})
+
+
 def test_session_formats_do_not_know_one_another() -> None:
     folder = ROOT / "normalizer" / "sessions"
     for module in folder.glob("*/*.py"):
