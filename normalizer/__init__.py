@@ -21,6 +21,7 @@ from normalizer.errors import (
 from normalizer.findings import Reading
 from normalizer.folding.fold_run import fold
 from normalizer.journal import live_side
+from normalizer.projecting.sent_record import request_sent
 from normalizer.projection import Projection
 from normalizer.repairing import Repair, check, project, read, read_stream, repair
 from normalizer.transcript import Transcript
@@ -54,6 +55,7 @@ __all__ = [
     "read_stream",
     "recover",
     "repair",
+    "request_sent",
 ]
 
 
@@ -75,7 +77,9 @@ _LIVE = {
 }
 
 
-def __getattr__(name: str) -> Any:
-    if name in _LIVE:
-        return getattr(import_module(_LIVE[name]), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+if not TYPE_CHECKING:  # or every wrong name would be taken for one that is there
+
+    def __getattr__(name: str) -> Any:
+        if name in _LIVE:
+            return getattr(import_module(_LIVE[name]), name)
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -51,7 +51,7 @@ class Outcome:
     """What is known about a call. `kind` is one of the five outcomes, or `pending`, which is none.
 
     `basis` says on what it rests. `is_error` is of a completed call: whether its result is an error, None where that
-    is not known. `by` and `reason` are told only where a fact says them.
+    is not known. `by` and `reason` are there only where a fact says them.
     """
 
     kind: OutcomeKind | Literal["pending"]
@@ -150,7 +150,7 @@ def decide(facts: Sequence[Any], turn: TurnState | None, *, valid_arguments: boo
     marks = {found for fact in facts if (found := mark(fact))}
     if turn is not None:
         marks |= turn.marks
-    if not valid_arguments and not any(map(_told_unknown, facts)):
+    if not valid_arguments and not any(map(_rendered_unknown, facts)):
         marks.add("bad_arguments")
     word = _newest_word(facts, marks)
     if word is None:
@@ -162,13 +162,13 @@ def decide(facts: Sequence[Any], turn: TurnState | None, *, valid_arguments: boo
     return _with_details(row, facts)
 
 
-def _told_unknown(fact: Any) -> bool:
-    """Whether a notice told the call as unknown, which it does in spite of broken arguments for a sign of a start."""
+def _rendered_unknown(fact: Any) -> bool:
+    """Whether a notice rendered the call as unknown: in spite of broken arguments, for a sign of a start."""
     return fact.kind == "outcome_attested" and fact.notice is not None and fact.outcome == "unknown"
 
 
 def _superseded(facts: Sequence[Any]) -> Sequence[Any]:
-    """Without what was told of the call before late news about it: the news corrects it."""
+    """Without what was rendered of the call before a late update about it, which corrects it."""
     late = max((f.seq for f in facts if f.kind == "outcome_attested" and f.late), default=None)
     if late is None:
         return facts

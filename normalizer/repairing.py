@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from normalizer.transcript import Transcript
 
 
-@sanitizing.depth_told
+@sanitizing.depth_reported
 @collector_paused
 def read(
     source: Source, *, format: str | None = "auto", origin: Mapping[str, Any] | None = None, to: str | None = None,  # noqa: A002
@@ -49,7 +49,7 @@ def read(
     return inputs.read(source, name=name, origin=known, to=to, readers=registry)
 
 
-@sanitizing.depth_told
+@sanitizing.depth_reported
 def read_stream(events: Iterable[Any], target: str) -> Reading:
     """The facts of a stream's events, up to where it ends or is cut.
 
@@ -58,7 +58,7 @@ def read_stream(events: Iterable[Any], target: str) -> Reading:
     return inputs.read_events(events, registry.provider(target).assembler())
 
 
-@sanitizing.depth_told
+@sanitizing.depth_reported
 @collector_paused
 def project(
     transcript: Transcript, target: str, *, previous: Projection | None = None, **options: Any
@@ -72,7 +72,7 @@ def project(
     return registry.provider(target).project(transcript, checked_options(options, previous), previous)
 
 
-@sanitizing.depth_told
+@sanitizing.depth_reported
 def check(
     request: Any, target: str, *, profile: str | None = None, context: Mapping[str, Any] | None = None
 ) -> tuple[Violation, ...]:
@@ -129,7 +129,7 @@ class Repair:
         }
 
 
-@sanitizing.depth_told
+@sanitizing.depth_reported
 def repair(
     source: Source, *, format: str | None = "auto", to: str | None = None,  # noqa: A002
     facts: Iterable[Fact | Mapping[str, Any]] | None = (), origin: Mapping[str, Any] | None = None,
@@ -142,8 +142,8 @@ def repair(
     """
     known = checked_origin(origin)
     reading = read(source, format=format, origin=known, to=to)
-    said = host_facts.heard(facts, reading.facts)
-    transcript = fold((*reading.facts, *said.facts))
+    of_host = host_facts.completed(facts, reading.facts)
+    transcript = fold((*reading.facts, *of_host.facts))
     target = to if to is not None else _home(reading, transcript)
     provider = registry.provider(target)
     same = reading.request is not None and reading.home == target
@@ -192,9 +192,9 @@ def repair(
         to=target,
         request=request,
         transcript=transcript,
-        findings=(*reading.findings, *said.findings, *transcript.findings),
+        findings=(*reading.findings, *of_host.findings, *transcript.findings),
         adjustments=tuple(adjustments),
-        leftovers=(*reading.leftovers, *said.leftovers),
+        leftovers=(*reading.leftovers, *of_host.leftovers),
         fragments=reading.fragments,
         ids=projection.ids,
         ready=projection.ready,

@@ -102,16 +102,16 @@ class ConversationRecord:
 
         `options` are those of `normalizer.project`. Raises OpenCalls while calls are pending.
         """
-        chain = (target, options.get("model"), options.get("profile"))
+        key = (target, options.get("model"), options.get("profile"))
         with self._lock:
-            made = repairing.project(self.transcript, target, previous=self._previous.get(chain), **options)
-            self._previous[chain] = made
+            made = repairing.project(self.transcript, target, previous=self._previous.get(key), **options)
+            self._previous[key] = made
         return made
 
     def sent(self, projection: Projection) -> RequestSent:
         """Record that a projection goes out; call it before it does. From then on its bytes stay as they are.
 
-        Refused (JournalError, `stale_projection`) where its chain was sent something else meanwhile.
+        Refused (JournalError, `stale_projection`) where another request of the same sent history went out meanwhile.
         """
         sending = projection.sending()
         with self._lock:

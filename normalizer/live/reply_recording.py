@@ -107,7 +107,7 @@ class Receiving:
         return replace(reading, facts=added)
 
     def _skip_what_was_not_asked_for(self, reading: Reading) -> None:
-        """Calls that stood whole in a reply that broke off are not run, and told so."""
+        """Calls that stood whole in a reply that broke off are not run, which is recorded."""
         if reading.turn == "paused":
             return
         transcript = self._turn.conversation.transcript
@@ -130,6 +130,6 @@ def refuses(error: BaseException) -> bool:
 
 
 def described(error: BaseException) -> str:
-    """An error in a few words, without secrets."""
-    words = excerpt(str(error), _LONGEST_ERROR)
-    return f"{type(error).__name__}: {words}" if words else type(error).__name__
+    """An error in a short text, without secrets."""
+    text = excerpt(str(error), _LONGEST_ERROR)
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__

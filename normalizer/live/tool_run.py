@@ -1,7 +1,7 @@
 """One started call, from the gate's permit to its end. Its laws:
 
 1. No permit, no start: entering asks the gate.
-2. Every way out is recorded before it goes on, and Ctrl-C waits for that. What is not known is told as unknown.
+2. Every way out is recorded before it goes on, and Ctrl-C waits for that. What is not known is recorded as unknown.
 3. An end is recorded once; what is known better later (a late result) is recorded behind it.
 """
 
@@ -222,7 +222,7 @@ class Execution:
         )
 
     def lost(self, reason: str) -> Fact:
-        """Nothing more is heard of it."""
+        """Contact with it was lost."""
         return self._tell(ContactLost, reason=reason)
 
     def cancel_requested(self, by: str | None = None, reason: str | None = None) -> bool:
@@ -267,7 +267,7 @@ class Execution:
             return False
         try:
             return self._stop() and not self._ends
-        except Exception:  # noqa: BLE001 - it did not confirm anything, and the call is told as unknown
+        except Exception:  # noqa: BLE001 - it did not confirm anything, and the call stays unknown
             return False
 
     # ------------------------------------------------------------ units

@@ -1,7 +1,7 @@
 """A turn while it runs: what the user says, what the model replies, which calls start, and how it is stopped.
 
 Stopping has two phases. The gate closes first, so that nothing starts any more; then what runs is asked to stop, and
-waited for within a time budget. What could not be confirmed by then is told as unknown, and a result that comes
+waited for within a time budget. What could not be confirmed by then is recorded as unknown, and a result that comes
 later is recorded all the same.
 """
 
@@ -89,7 +89,7 @@ class Turn:
     def user_said(
         self, said: str | Iterable[Part], *, by: Literal["person", "program"] | None = "person"
     ) -> Fact:
-        """A message of the user's side."""
+        """A user message, of a person or of the program."""
         parts = (Text(said),) if isinstance(said, str) else tuple(said)
         return self.record(UserSaid, parts=parts, by=by)
 
@@ -287,7 +287,7 @@ class Turn:
 
 
 def _ask_to_stop(execution: Execution, by: str | None, reason: str | None) -> None:
-    with suppress(JournalError):  # told as unknown, since no end of it is on record
+    with suppress(JournalError):  # it is unknown, since no end of it is on record
         execution.ask_to_stop(by, reason)
 
 

@@ -21,9 +21,10 @@ if TYPE_CHECKING:
     from normalizer.facts import Fact
 
 
-def heard(given: Iterable[Fact | Mapping[str, Any]] | None, read_facts: Sequence[Fact]) -> Reading:
-    """The facts of a host, and what was wrong with those that are plain objects.
+def completed(given: Iterable[Fact | Mapping[str, Any]] | None, read_facts: Sequence[Fact]) -> Reading:
+    """The facts of a host, whole, and what was wrong with those that are plain objects.
 
+    `{"kind": "call_skipped", "call_id": "toolu_1"}` gets an id (`host/1`), the next number, and the turn of its call.
     Raises UnreadableInput naming the fact and the field that is wrong.
     """
     plain = _each(given)

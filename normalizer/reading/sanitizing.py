@@ -120,8 +120,8 @@ class Unclean(Exception):
     """A reader met what has to be replaced: the value must go through `clean` first."""
 
 
-def depth_told(function: Callable[P, R]) -> Callable[P, R]:
-    """The function, with what is nested deeper than this language recurses told as that."""
+def depth_reported(function: Callable[P, R]) -> Callable[P, R]:
+    """The function, with what is nested deeper than this language recurses reported as UnreadableInput (`too_deep`)."""
 
     @wraps(function)
     def run(*args: P.args, **kwargs: P.kwargs) -> R:
