@@ -19,6 +19,7 @@ from normalizer.facts import ModelReplied, ReplyCut
 from normalizer.findings import Finding, Fragment, Leftover, Reading
 from normalizer.parts import Json
 from normalizer.reading import sanitizing
+from normalizer.reading.call_matching import runnable
 from normalizer.reading.diagnostics import dump_any, error_kind, error_line, only_the_beginning
 from normalizer.reading.sse import Frames
 
@@ -355,15 +356,10 @@ class StreamAssembler(ABC):
         return self.table.refused if reply.failure is not None and reply.failure.refused else "cut"
 
     def _to_run(self, reply: Reply, parts: tuple[Part, ...]) -> tuple[str, ...]:
-        """Ids of our calls that are to be run: whole, with arguments that can be read, or none."""
+        """Ids of our calls that are to be run now."""
         if not reply.ended or reply.stop_reason not in self.table.runs:
             return ()
-        called = [part for part in reply.live(parts) if part.kind == "tool_call"]
-        return tuple(
-            dict.fromkeys(
-                p.id for p in called if p.id and (p.arguments.valid or not p.arguments.text.strip())
-            )
-        )
+        return runnable(reply.live(parts))
 
     def _unfinished(self) -> Iterator[Leftover]:
         """The text of a frame that has not ended."""

@@ -14,6 +14,7 @@ from normalizer.findings import Fragment, Leftover
 from normalizer.parts import Json
 from normalizer.reading.diagnostics import dump_any
 from normalizer.reading.stream_assembler import Reply, State, StreamAssembler, beginning, in_states, plain
+from normalizer.reading.truncation import CUTS_ALL, CUTS_LAST
 from normalizer.util.redaction import named
 
 if TYPE_CHECKING:
@@ -80,9 +81,9 @@ class Choice(Reply):
 
     says_empty: ClassVar[frozenset[str]] = frozenset()
     """Keys that say something also with an empty text."""
-    cuts_all: ClassVar[frozenset[str]] = frozenset({"content_filter"})
+    cuts_all: ClassVar[frozenset[str]] = CUTS_ALL
     """Finish reasons after which no call is whole."""
-    cuts_last: ClassVar[frozenset[str]] = frozenset({"length"})
+    cuts_last: ClassVar[frozenset[str]] = CUTS_LAST
     """Finish reasons of a limit, which was hit inside the last call."""
 
     def __init__(self, index: int, beside: Mapping[str, Any]) -> None:

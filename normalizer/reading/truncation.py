@@ -20,6 +20,11 @@ CUT_SHORT: Final = frozenset(
 )
 """Stop reasons that can end a reply inside a call's arguments."""
 
+CUTS_ALL: Final = frozenset({"content_filter"})
+"""Finish reasons of a choice after which none of its calls is whole."""
+CUTS_LAST: Final = frozenset({"length"})
+"""Finish reasons of a limit that was hit inside the last call of a choice."""
+
 
 def is_beginning(call: ToolCall, stop_reason: str | None, *, cut: bool, last: bool) -> bool:
     """Whether a call's arguments are only a beginning. `cut`: the reply is; `last`: the call is its last part."""

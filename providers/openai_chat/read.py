@@ -16,6 +16,7 @@ from normalizer.reading import sanitizing
 from normalizer.reading.diagnostics import dump_any
 from normalizer.reading.fact_builder import Recorder, as_request
 from normalizer.reading.result_content import result_content
+from normalizer.reading.truncation import CUTS_ALL, CUTS_LAST
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -196,9 +197,7 @@ class _Reader:
     def _whole(self, place: str, parts: list[Part], reason: str | None) -> list[Part]:
         """The parts without calls that the reply's end cut off, whether or not their arguments happen to parse."""
         calls = [p for p in parts if p.kind == "tool_call"]
-        cut: list[ToolCall] = (
-            calls if reason == "content_filter" else calls[-1:] if reason == "length" else []
-        )
+        cut: list[ToolCall] = calls if reason in CUTS_ALL else calls[-1:] if reason in CUTS_LAST else []
         for call in cut:
             self.recorder.fragment(
                 f"{place}:{call.id}",
