@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from normalizer.errors import CannotProject
-from normalizer.projecting.context import cached_of, context_of
+from normalizer.projecting.context import context_of
 from normalizer.projecting.draft import Flow
 from normalizer.projecting.incremental import render_steps
 from normalizer.projecting.prefix_check import changed
+from normalizer.projecting.sent_record import sending
 from normalizer.projecting.steps import Renderer
+from normalizer.projection import Projection
 
 if TYPE_CHECKING:
+    from normalizer.projecting.context import Context
     from normalizer.projecting.dialect import Dialect
+    from normalizer.projecting.incremental import Rendering
     from normalizer.projecting.wire import Wire
-    from normalizer.projection import Options, Projection
+    from normalizer.projection import Options
     from normalizer.provider import Projector
     from normalizer.transcript import Transcript
 
@@ -48,9 +53,9 @@ def _project(
             f"the target {dialect.api!r} has no profile {options.profile!r}; {has}", reason="unknown_profile"
         )
     model = options.model or last_model(dialect, transcript)
-    cached = cached_of(previous, dialect, transcript, options, model)
-    context = context_of(dialect, transcript, options, model, cached)
-    wire = wire_type(context, cached)
+    cached = _cached(previous, dialect, transcript, options, model)
+    context = context_of(dialect, transcript, options, model, cached.context if cached is not None else None)
+    wire = wire_type(context, cached.wire if cached is not None else None)
     same = (
         cached is not None
         and context.chain.began is cached.context.chain.began
@@ -67,7 +72,36 @@ def _project(
         )
     if whole:
         notes.extend(changed(context.chain, wire.head, rendering, dialect.history))
-    return context.projection(request, notes, wire, rendering)
+    final = rendering.last
+    return Projection(
+        request=request,
+        adjustments=tuple(notes),
+        late_news=tuple(note.content or "" for note in final.adjustments if note.kind == "late_news"),
+        ready=final.asks,
+        _ids=context.ids,
+        _sending=lambda: sending(context, wire.head, rendering),
+        _kept=Cached(context, wire, rendering),
+    )
+
+
+@dataclass(slots=True)
+class Cached:
+    """What one projection keeps for the next."""
+
+    context: Context
+    wire: Wire
+    rendering: Rendering[Flow]
+
+
+def _cached(
+    previous: Projection | None, dialect: Dialect, transcript: Transcript, options: Options, model: str | None
+) -> Cached | None:
+    """What the earlier projection kept, if it was one of the same conversation for the same API and options."""
+    cached = previous._kept if previous is not None else None  # noqa: SLF001 - it is kept for this
+    if not isinstance(cached, Cached) or cached.context.dialect is not dialect:
+        return None
+    same = (cached.context.options, cached.context.model) == (options, model)
+    return cached if same and transcript.grew_from(cached.rendering.point) else None
 
 
 def last_model(dialect: Dialect, transcript: Transcript) -> str | None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from normalizer.errors import OpenCalls
 from normalizer.projecting.call_ids import wire_ids
-from normalizer.projecting.prefix_check import newly_told, sending
+from normalizer.projecting.old_prefix_check import newly_told, sending
 from normalizer.projecting.sent_history import chain_of, stirred
 from normalizer.projection import Projection
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from normalizer.projecting.call_ids import WireIds
     from normalizer.projecting.dialect_policies import IdPolicy
     from normalizer.projecting.incremental import Rendering
-    from normalizer.projecting.prefix_check import Head
+    from normalizer.projecting.old_prefix_check import Head
     from normalizer.projecting.sent_history import Chain, Stirred
     from normalizer.projection import Adjustment, Options
     from normalizer.transcript import ServerCall, Transcript

@@ -253,12 +253,12 @@ class PreambleWire(Generic[P]):
 
 
 def build(
-    wire: PreambleWire[P], transcript: Transcript, chain: Chain, before: P | None, earlier: Transcript | None
+    wire: PreambleWire[P], transcript: Transcript, chain: Chain, earlier: tuple[P, Transcript] | None
 ) -> P:
-    """The preamble: the one `before`, made for an `earlier` transcript, if nothing that it depends on has changed."""
+    """The preamble: that of an `earlier` transcript, if nothing that it depends on has changed."""
     basis = _basis(wire.policy, transcript, chain)
-    if before is not None and earlier is not None and _holds(before, basis, transcript, chain, earlier):
-        return before
+    if earlier is not None and _holds(earlier[0], basis, transcript, chain, earlier[1]):
+        return earlier[0]
     names = ToolNames(transcript, chain, wire.policy.names)
     used = dict.fromkeys(call.part.name for call in transcript.calls.values())
     preamble = wire.preamble

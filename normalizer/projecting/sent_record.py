@@ -1,12 +1,20 @@
-"""A projection that goes out -> the fact that freezes it. Write it before the request leaves."""
+"""What a projection that goes out has to put on record, and the fact that freezes it: written before it leaves."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from normalizer.facts import RequestSent
+from normalizer.facts import Choice, Digest, RequestSent, Told
+from normalizer.parts import Json
+from normalizer.projecting.sent_history import state
+from normalizer.projection import Sending
 
 if TYPE_CHECKING:
+    from normalizer.facts import News
+    from normalizer.projecting.context import Context
+    from normalizer.projecting.incremental import Rendered, Rendering
+    from normalizer.projecting.preamble import Preamble
+    from normalizer.projecting.sent_history import Chain
     from normalizer.projection import Projection
 
 
@@ -39,3 +47,49 @@ def request_sent(
         news=sending.news,
         choices=sending.choices,
     )
+
+
+def sending(context: Context, head: Preamble, rendering: Rendering[Any]) -> Sending:
+    """What a record of this projection's sending has to say beyond its base."""
+    chain, options, ids = context.chain, context.options, context.ids
+    told: list[Told] = []
+    news: list[News] = []
+    choices: list[Choice] = []
+    for step in _unsent(rendering, chain):
+        for key, kind, text, name in step.told:
+            known = chain.told.get(key)
+            # what was told once may have to be told in other words later on
+            if known is None or (known.text or "") != (text or ""):
+                outcome, result, effects = state(context.transcript.calls[key], kind)
+                told.append(Told(key, outcome, ids[key], head.names.get(name, name), result, text, effects))
+        news.extend(item for item in step.news if item not in chain.news)
+        choices.extend(Choice(*choice) for choice in step.choices if not chain.chosen(choice[0], choice[1]))
+    count, blocks = rendering.digest(len(rendering.slots))
+    return Sending(
+        target=context.dialect.api,
+        model=context.model,
+        profile=options.profile,
+        account=options.account,
+        base=chain.base.fact_id if chain.base is not None else None,
+        through=context.transcript.through,
+        digest=Digest(head.instructions_digest, head.tools_digest, count, blocks),
+        told=tuple(told),
+        news=tuple(news),
+        choices=tuple(choices),
+        options=Json.of(chosen) if (chosen := options.chosen()) else None,
+    )
+
+
+def _unsent(rendering: Rendering[Any], chain: Chain) -> list[Rendered[Any]]:
+    """The steps that can hold something that the chain does not know: from the one where the last request ended.
+
+    Where that request is not the beginning of this one, all of them can.
+    """
+    start = 0
+    sent = chain.base.digest if chain.base is not None else None
+    if sent is not None and rendering.digest_at(sent.count) == sent.blocks:
+        rendering.digest(len(rendering.slots))
+        start = next(
+            (n for n in range(len(rendering.slots), -1, -1) if rendering.digests[n][0] < sent.count), 0
+        )
+    return [slot.rendered for slot in rendering.slots[start:]]

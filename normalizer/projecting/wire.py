@@ -5,34 +5,57 @@ The engine calls these in the order in which they stand here. Defaults are for w
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from normalizer.facts import News
     from normalizer.parts import ResultPart
-    from normalizer.projecting.context import Cached, Context
+    from normalizer.projecting.context import Context
     from normalizer.projecting.draft import Answered, Draft, Flow, Piece, Refusal, Spoken, Value
     from normalizer.projecting.incremental import Rendered, Rendering, Step
-    from normalizer.projecting.late_updates import LateUpdates
-    from normalizer.projecting.prefix_check import Head
-    from normalizer.projecting.tool_results import ToolResults
+    from normalizer.projecting.preamble import Preamble
     from normalizer.projecting.user_turn import UserTurn
     from normalizer.projection import Adjustment
     from normalizer.transcript import Call, Entry
 
 
+class Results(Protocol):
+    """What the engine knows of the results of calls, as far as a wire asks for it."""
+
+    def answer(self, call: Call, draft: Draft) -> Answered:
+        """What this request says of a call."""
+
+    def as_text(self, call: Call) -> Answered:
+        """What is known of a call that this API cannot be shown as a call."""
+
+    def leave_as_text(self, piece: Piece, draft: Draft, why: str, cause: str | None = None) -> None:
+        """Leave a call out of its reply; what is known of it is rendered as text behind the reply."""
+
+
+class Updates(Protocol):
+    """What the engine knows of late updates, as far as a wire asks for it. `by_step`: those sent behind each reply."""
+
+    by_step: dict[str | None, list[News]]
+
+    def left_open(self, key: str) -> bool:
+        """Whether a call was sent without a result, and nothing was sent of it since."""
+
+    def brings_result(self, item: News) -> bool:
+        """Whether an update is the first of a call that was sent without a result, and so may bring that result."""
+
+
 class Wire:
     """One API's encoding, one object a projection. `head` is what stands before the steps: instructions and tools.
 
-    `cached` is what the projection before kept, if it can be gone on from. A constructor raises CannotProject where the
+    `before` is that of an earlier projection, if it can be gone on from. A constructor raises CannotProject where the
     API cannot take the history at all.
     """
 
-    head: Head
+    head: Preamble
 
-    def __init__(self, context: Context, cached: Cached | None) -> None:  # noqa: ARG002 - for those who go on from it
+    def __init__(self, context: Context, before: Wire | None) -> None:  # noqa: ARG002 - for those who go on from it
         self.context = context
         self.options = context.options
         self.model = context.model
@@ -41,10 +64,10 @@ class Wire:
         self.calls = context.transcript.calls
         self.server_calls = context.transcript.server_calls
         self.ids = context.ids.by_key.lookup
-        self.results: ToolResults
-        self.updates: LateUpdates
+        self.results: Results
+        self.updates: Updates
 
-    def bind(self, results: ToolResults, updates: LateUpdates) -> None:
+    def bind(self, results: Results, updates: Updates) -> None:
         """Get to know the engine's rooms: what is sent of a call, which late updates there are."""
         self.results, self.updates = results, updates
 

@@ -9,8 +9,8 @@ from normalizer.errors import CannotProject
 from normalizer.projecting.dialect_policies import IdPolicy
 from normalizer.projecting.incremental import Rendering, render_steps
 from normalizer.projecting.old_context import Kept, ground, kept_by
+from normalizer.projecting.old_prefix_check import changed
 from normalizer.projecting.preamble import build
-from normalizer.projecting.prefix_check import changed
 from normalizer.providers.anthropic import marks, preamble, wire
 from normalizer.providers.anthropic.render import Flow, Renderer
 
@@ -47,7 +47,7 @@ def project(transcript: Transcript, options: Options, previous: Projection | Non
     chain = base.chain
     head = build(
         preamble.Wire(wire.capability(model)), transcript, chain,
-        kept.top if kept is not None else None, kept.ground.transcript if kept is not None else None,
+        (kept.top, kept.ground.transcript) if kept is not None else None,
     )  # fmt: skip
     renderer = Renderer(transcript, options, model, chain, base.ids.by_key.lookup, head, base.stirred.keys)
     # who may stand first depends on whether anybody of the user's side has spoken, and whether news of it was read

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from normalizer.parts import ResultPart
-    from normalizer.projecting.context import Cached, Context
+    from normalizer.projecting.context import Context
     from normalizer.projecting.draft import Answered, Flow, Piece, Spoken, Value
     from normalizer.projecting.incremental import Rendered, Rendering
     from normalizer.projecting.user_turn import UserTurn
@@ -70,13 +70,12 @@ class ChatWire(Wire):
 
     head: preamble.Top
 
-    def __init__(self, context: Context, cached: Cached | None) -> None:
-        super().__init__(context, cached)
+    def __init__(self, context: Context, before: Wire | None) -> None:
+        super().__init__(context, before)
         self.chat = chat = ChatContext(context)
-        before = cached.wire.head if cached is not None and isinstance(cached.wire, ChatWire) else None
-        earlier = cached.context.transcript if cached is not None else None
+        earlier = (before.head, before.context.transcript) if isinstance(before, ChatWire) else None
         self.head = chat.head = build(
-            preamble.Wire(chat.profile, chat.model), context.transcript, chat.chain, before, earlier
+            preamble.Wire(chat.profile, chat.model), context.transcript, chat.chain, earlier
         )
 
     @override

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from normalizer.projecting.draft import Value
     from normalizer.projecting.incremental import Step
     from normalizer.projecting.preamble import Preamble
-    from normalizer.projecting.tool_results import ToolResults
+    from normalizer.projecting.wire import Results
     from normalizer.transcript import Entry
 
 
@@ -22,7 +22,7 @@ class ItemsContext:
     """One projection; `head` and `results` are set by who makes it. `before` is what an earlier one went by."""
 
     head: Preamble
-    results: ToolResults
+    results: Results
 
     def __init__(self, context: Context, before: ItemsContext | None) -> None:
         self.model = context.model

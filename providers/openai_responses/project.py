@@ -11,7 +11,7 @@ from normalizer.projecting.dialect_policies import IdPolicy
 from normalizer.projecting.engine import projector
 from normalizer.projecting.preamble import Preamble, build
 from normalizer.projecting.reports import Reports
-from normalizer.projecting.wire import Wire
+from normalizer.projecting.wire import Results, Updates, Wire
 from normalizer.providers.openai_responses import (
     assistant_turn,
     calls,
@@ -30,11 +30,9 @@ if TYPE_CHECKING:
 
     from normalizer.facts import News
     from normalizer.parts import ResultPart
-    from normalizer.projecting.context import Cached, Context
+    from normalizer.projecting.context import Context
     from normalizer.projecting.draft import Answered, Draft, Flow, Piece, Refusal, Spoken, Value
     from normalizer.projecting.incremental import Rendered, Rendering, Step
-    from normalizer.projecting.late_updates import LateUpdates
-    from normalizer.projecting.tool_results import ToolResults
     from normalizer.projecting.user_turn import UserTurn
     from normalizer.projection import Adjustment
     from normalizer.transcript import Call, Entry
@@ -71,21 +69,15 @@ class ResponsesWire(Wire):
 
     head: Preamble
 
-    def __init__(self, context: Context, cached: Cached | None) -> None:
-        super().__init__(context, cached)
-        before = cached.wire if cached is not None and isinstance(cached.wire, ResponsesWire) else None
-        self.items: ItemsContext = ItemsContext(context, before.items if before is not None else None)
-        earlier = cached.context.transcript if cached is not None else None
-        self.head = self.items.head = build(
-            preamble.Wire(),
-            context.transcript,
-            context.chain,
-            before.head if before is not None else None,
-            earlier,
-        )
+    def __init__(self, context: Context, before: Wire | None) -> None:
+        super().__init__(context, before)
+        earlier = before if isinstance(before, ResponsesWire) else None
+        self.items: ItemsContext = ItemsContext(context, earlier.items if earlier is not None else None)
+        made = (earlier.head, earlier.context.transcript) if earlier is not None else None
+        self.head = self.items.head = build(preamble.Wire(), context.transcript, context.chain, made)
 
     @override
-    def bind(self, results: ToolResults, updates: LateUpdates) -> None:
+    def bind(self, results: Results, updates: Updates) -> None:
         super().bind(results, updates)
         self.items.results = results
 
