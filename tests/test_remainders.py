@@ -65,6 +65,19 @@ def test_who_speaks_stands_beside_the_content() -> None:
     assert beside_content(Fact()) is None
 
 
+def test_what_parts_say_or_goes_back_under_its_key_is_not_beside_the_content() -> None:
+    class Fact:
+        model = "m-1"
+        raw = Json.of(
+            {"role": "system", "content": "Be brief.", "model": "m-1", "until": "m-1", "odd": {"a": 1}}
+        )
+
+    assert beside_content(Fact()) == '{"until":"m-1","odd":{"a":1}}'
+    assert beside_content(Fact(), {"until", "odd.a"}) is None
+    Fact.model = "m-2"
+    assert beside_content(Fact(), {"until", "odd"}) == '{"model":"m-1"}'
+
+
 def test_the_pieces_behind_the_first_are_parts_of_their_own() -> None:
     many = Json.of({"role": "assistant", "content": [{"text": "a"}, {"text": "b"}]})
     assert of_one_piece(many).value == {"role": "assistant", "content": [{"text": "a"}]}
