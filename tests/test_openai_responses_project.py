@@ -585,6 +585,34 @@ def test_names_fit_and_media_without_a_form_are_named() -> None:
     assert projection.ready
 
 
+def test_tools_that_a_message_added_have_the_names_of_their_calls() -> None:
+    tools = [{"type": "function", "name": "fs.read", "parameters": {}}, {"type": "custom", "name": "fs.edit"}]
+    more = {"type": "additional_tools", "role": "developer", "tools": tools}
+    calls = [
+        {**CALL, "name": "fs.read"},
+        {"type": "function_call_output", "call_id": "call_1", "output": "done"},
+        {"type": "custom_tool_call", "call_id": "call_2", "name": "fs.edit", "input": "x"},
+        {"type": "custom_tool_call_output", "call_id": "call_2", "output": "done"},
+    ]
+    _, added, first, _, second, _ = repaired(HI, more, *calls).request["input"]
+    assert [tool["name"] for tool in added["tools"]] == [first["name"], second["name"]]
+    assert first["name"].startswith("fs_read_")
+    assert added == {**more, "tools": added["tools"]}
+    assert {**added["tools"][0], "name": "fs.read"} == tools[0]
+
+
+def test_of_tools_that_others_took_the_place_of_nothing_is_reported() -> None:
+    odd = {"name": "fs.read", "input_schema": {"type": "object"}, "defer_loading": True}
+    payload = {"messages": [HI], "tools": [odd]}
+    later = f.ToolsDeclared(fact_id="later", seq=99, tools=(Tool("look"),))
+    reading = normalizer.read(payload, format="anthropic")
+    first = normalizer.project(normalizer.fold(reading.facts), API)
+    assert {"trimmed", "renamed_tool"} <= kinds(first)
+    replaced = normalizer.project(normalizer.fold([*reading.facts, later]), API)
+    assert [tool["name"] for tool in replaced.request["tools"]] == ["look"]
+    assert not kinds(replaced)
+
+
 def test_there_is_nothing_to_ask_of_nothing() -> None:
     with pytest.raises(normalizer.CannotProject):
         normalizer.project(normalizer.fold([]), API)

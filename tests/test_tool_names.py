@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
@@ -13,7 +14,8 @@ from lawful import within
 import normalizer
 from normalizer import facts as f
 from normalizer import registry
-from normalizer.parts import Json, Text, Tool, ToolCall
+from normalizer.parts import Json, Opaque, Text, Tool, ToolCall
+from normalizer.projecting.dialect_policies import CAUSES, IdPolicy
 from normalizer.projecting.sent_record import request_sent
 
 if TYPE_CHECKING:
@@ -268,3 +270,55 @@ def test_a_name_that_was_sent_stays_and_goes_to_no_other_tool(target: str) -> No
                 assert reported.get(name, name) == fixed[name]
 
     check()
+
+
+# ---------------------------------------------------------------- what each API says of itself
+
+
+@pytest.mark.parametrize("target", registry.targets())
+def test_what_is_reported_of_tools_has_a_rule_of_the_api_or_none(target: str) -> None:
+    policy = import_module(f"{registry.PROVIDERS[target]}.preamble").POLICY
+    assert policy.because.keys() == CAUSES
+    assert set(policy.because.values()) - {None} <= {rule.id for rule in registry.provider(target).rules}
+    assert policy.because["tool-name"]
+
+
+def test_an_id_that_fits_is_kept_and_no_other_call_gets_it() -> None:
+    policy = IdPolicy(pattern=re.compile("[a-z_0-9]{1,8}"), prefix="made_", limit=8)
+    assert policy.give("key", "own", ()) == "own"
+    assert policy.give("key", "own", {"own"}) == "own_2"
+    assert policy.give("key", "own", {"own", "own_2"}) == "own_3"
+    assert policy.give("key", "not own", ()).startswith("call_")
+    assert policy.give("key", None, ()).startswith("made_")
+    assert policy.give("key", None, ()) != policy.give("other", None, ())
+
+
+@pytest.mark.parametrize("target", registry.targets())
+def test_of_tools_with_one_name_the_first_is_sent_where_the_api_wants_it_so(target: str) -> None:
+    policy = import_module(f"{registry.PROVIDERS[target]}.preamble").POLICY
+    talk = Talk(target)
+    talk.add(f.ToolsDeclared, tools=(Tool(ODD, "One."), Tool("look"), Tool(ODD, "Two.")))
+    projection = talk.project()
+    merged = [note for note in projection.adjustments if note.kind == "merged"]
+    every = policy.repeated_tools == "all"
+    assert offered(projection) == [MADE, "look", *([MADE] if every else [])]
+    assert ["Two." in (note.content or "") for note in merged] == ([] if every else [True])
+    assert [note.because for note in merged] == ([] if every else [policy.because["repeated-tool"]])
+
+
+@pytest.mark.parametrize("target", registry.targets())
+def test_names_of_tools_that_a_system_message_declares_are_taken_too(target: str) -> None:
+    talk = Talk(target)
+    change = {"type": "tool_addition", "tool": {"type": "tool_definition", "definition": {"name": MADE}}}
+    talk.add(f.InstructionsSet, additional=True, parts=(Opaque("tool_addition", Json.of(change)),))
+    talk.declare(ODD)
+    assert renames(talk.project())[ODD] != MADE
+
+
+@pytest.mark.parametrize("target", registry.targets())
+def test_names_inside_of_what_a_server_runs_are_taken_too(target: str) -> None:
+    talk = Talk(target)
+    space = {"type": "namespace", "name": "files", "tools": [{"type": "function", "name": MADE}]}
+    talk.add(f.ToolsDeclared, tools=(Tool(ODD), Tool("files", raw=Json.of(space), server=True)))
+    assert renames(talk.project()).keys() == {ODD}
+    assert MADE not in set(names_in(talk.project().request))

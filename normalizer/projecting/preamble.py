@@ -6,8 +6,10 @@ the API's own `PreambleWire`.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, Generic, Literal, TypeAlias, TypeVar
+from operator import is_
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, Literal, TypeAlias, TypeVar
 
 from normalizer.errors import CannotProject
 from normalizer.parts import Json
@@ -66,6 +68,9 @@ class Preamble:
     client's and the server's.
     """
 
+    SEEN_BY_STEPS: ClassVar[tuple[str, ...]] = ("instructions", "tools", "later", "names", "adjustments")
+    """What the rendering of a step looks at, beside what is on record."""
+
     instructions: Any = None
     tools: list[Any] | None = None
     later: dict[str, Any] = field(default_factory=dict)
@@ -90,13 +95,17 @@ class Preamble:
 
     def renders_as(self, other: Preamble) -> bool:
         """Whether the steps come out the same under both."""
-        return self is other
+        return self is other or (
+            len(self.basis.heads) == len(other.basis.heads)
+            and all(map(is_, self.basis.heads, other.basis.heads))
+            and all(getattr(self, name) == getattr(other, name) for name in self.SEEN_BY_STEPS)
+        )
 
 
 P = TypeVar("P", bound=Preamble)
 
 
-class PreambleWire(Generic[P]):
+class PreambleWire(ABC, Generic[P]):
     """How one API writes its preamble, and the preamble while it is put together. One object a projection."""
 
     def __init__(self, policy: PreamblePolicy, preamble: P) -> None:
@@ -107,34 +116,31 @@ class PreambleWire(Generic[P]):
 
     # ------------------------------------------------------------ what an API writes
 
+    @abstractmethod
     def instructions(self, placed: list[tuple[Entry, Place]]) -> None:
         """Put instructions on top (`preamble.instructions`) or among the later ones (`preamble.later`)."""
-        raise NotImplementedError
 
     def own_tool(self, entry: Entry, tool: Tool, raw: dict[str, Any]) -> dict[str, Any] | None:  # noqa: ARG002
         """A declaration of this API, as received; None where it has to be written anew."""
         return raw
 
+    @abstractmethod
     def tool(self, entry: Entry, tool: Tool) -> tuple[dict[str, Any], Collection[str] | None]:
         """A declaration of another API in this one's form, with the tool's name as recorded.
 
         Beside it, the keys of the received declaration that were consumed beside name, description and schema; None
         where the report has all of it already.
         """
-        raise NotImplementedError
 
     def named_part(self, declared: dict[str, Any]) -> str | None:
         """The key of the object in a declaration that holds the tool's name; None where the declaration itself does."""
-        del declared
-        return None
 
     def later_tools(self, tools: list[Any], later: list[tuple[Entry, list[Any]]]) -> dict[str, Any] | None:
         """What says, by `fact_id`, that other tools are offered from there on; None where that cannot be said."""
-        raise NotImplementedError
 
+    @abstractmethod
     def offer(self, tools: list[Any], first: Entry | None, used: Collection[str]) -> None:
         """Put the tools on top. `first` is the declaration before anything was said; `used` are the names of calls."""
-        raise NotImplementedError
 
     # ------------------------------------------------------------ the same for every API
 
@@ -153,16 +159,15 @@ class PreambleWire(Generic[P]):
 
         A declaration that was received as a message of this API is no list that could stand on top.
         """
-        early = [e for e in entries if said is None or e.fact.seq < said]
-        if self.policy.later_heads != "append":
-            first = next(iter(early[-1:] or entries), None)
-            return self.declared(entries[-1]) if entries else [], first
-        first = next((e for e in reversed(early) if not self.in_history(e)), None)
-        if first is None and not bare and entries and not self.in_history(entries[0]):
+        on_top = [e for e in entries if not self.in_history(e)]
+        first = next((e for e in reversed(on_top) if said is None or e.fact.seq < said), None)
+        if first is None and not bare and on_top and on_top[0] is entries[0]:
             first = entries[0]
+        later = [e for e in entries if first is None or e.fact.seq > first.fact.seq]
+        if later and self.policy.later_heads != "append":
+            return self.declared(later[-1]), first
         begun, reported = len(self.reports.notes), set(self._reported)
         tools = self.declared(first) if first is not None else []
-        later = [e for e in entries if first is None or e.fact.seq > first.fact.seq]
         changes = self.later_tools(tools, [(e, self._later(e)) for e in later]) if later else {}
         if changes is None:  # then only the newest are sent, and nothing is to be said of the others
             del self.reports.notes[begun:]

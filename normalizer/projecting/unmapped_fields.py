@@ -164,17 +164,19 @@ _NOTHING: Final = _Said(())
 """Of a value that stands under a key that was not consumed, nothing is said."""
 
 
-def beside_content(fact: Any) -> str | None:
+def beside_content(fact: Any, consumed: Collection[str] = ()) -> str | None:
     """The JSON text of what a message says beside its content: above all, who speaks. None where that is nothing.
 
-    A message is known by its role and the place of its content; what a whole response says of itself is none.
+    A message is known by its role and the place of its content; what a whole response says of itself is none. What it
+    says under keys that were `consumed`, and the model that the fact has, is left out.
     """
     raw = getattr(fact, "raw", None)
     value = raw.value if raw is not None else None
     if not isinstance(value, dict) or not {"role", "content"} <= value.keys():
         return None
-    beside = {key: item for key, item in value.items() if key not in _RESPONSE}
-    return remainder(Json.of(beside), getattr(fact, "model", None))
+    model = getattr(fact, "model", None)
+    named = {"model"} if model is not None and value.get("model") == model else set()
+    return unmapped(raw, {"content", *_RESPONSE, *named, *consumed})
 
 
 def received(part: Any) -> Json | None:

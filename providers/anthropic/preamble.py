@@ -92,7 +92,7 @@ class Wire(PreambleWire[Top]):
         """The top-level text, and the system messages for what was set later."""
         above: list[Entry] = []
         for entry, place in placed:
-            if (rest := beside_content(entry.fact)) is not None:
+            if (rest := beside_content(entry.fact, _sent_again(entry.fact, place))) is not None:
                 message = "instructions say more beside their content than this API has a place for"
                 self.reports.entry(entry, "trimmed", message, "ANT-MSG-004", rest)
             if place == "later":
@@ -261,6 +261,13 @@ class Wire(PreambleWire[Top]):
         preamble.marks += marks.count(tools)
         preamble.tools = tools if tools or (first is not None and first.fact.api is not None) else None
         preamble.recorded = {entry.kind for entry in preamble.basis.heads} >= {"instructions", "tools"}
+
+
+def _sent_again(fact: Any, place: Place) -> frozenset[str]:
+    """The keys of a system message of this API that go back with it."""
+    raw = fact.raw.value if fact.raw is not None and place == "later" else None
+    own = isinstance(raw, dict) and raw.get("role") == "system" and raw.get("content") is not None
+    return schema_keys.SYSTEM_KEYS if own else frozenset()
 
 
 def _change(what: str, tool: Block) -> Block:

@@ -64,6 +64,7 @@ class Wire(PreambleWire[Preamble]):
         fact: Any = entry.fact
         frame = envelope(fact)
         if frame is None:
+            self._note_rest(entry, beside_content(fact), "an instruction message")
             text = self._text(entry)
             return {"role": "developer", "content": text} if text.strip() else None
         content: Any = self._text(entry) if fact.string else self._pieces(entry)
