@@ -81,6 +81,8 @@ class ToolResults:
             if answered.text is None:
                 subject = self._wire.notice_subject(call, wire_id)
                 answered.text = notices.notice(call, answered.kind, subject, self._options.notices)
+                if fact is not None:  # it says nothing itself; what else is recorded is not sent
+                    reports.further_results(call)
             answered.fact = None
             if self.anywhere and draft.own:
                 answered.after = _read_at(call)
