@@ -17,6 +17,7 @@ from normalizer.providers.openai_chat import (
     assistant_turn,
     calls,
     encoding,
+    plain_steps,
     preamble,
     tool_results,
     user_turn,
@@ -75,6 +76,7 @@ class ChatWire(Wire):
         self.head = chat.head = preamble.build(
             context.transcript, chat.profile, chat.model, chat.chain.sent.values(), before
         )
+        self.plain = plain_steps.plain_steps(chat.profile)
 
     @override
     def renders_as(self, other: Wire) -> bool:
