@@ -33,14 +33,21 @@ class Refusal(NamedTuple):
     cause: str
 
 
+class Quote(NamedTuple):
+    """What another provider's server did, as a text, and the `seq` of the reply that it stands behind."""
+
+    seq: int
+    text: str
+
+
 @dataclass(frozen=True, slots=True)
 class Flow:
     """What a step hands to the next.
 
     `asks`: the last message so far asks something of the model. `discarded` are keys of discarded calls that the last
-    step renders as text; `held` those of the server's calls that were left open; `waiting` entries and late updates
-    that found no place yet; `carry` outputs that stand further on, each with its `seq` and the key of its call. `own`
-    is what the wire hands on for itself.
+    step renders as text; `held` those of the server's calls that were left open; `waiting` entries, late updates and
+    quotes that found no place yet; `carry` outputs that stand further on, each with its `seq` and the key of its call.
+    `own` is what the wire hands on for itself.
     """
 
     asks: bool = False
@@ -94,7 +101,7 @@ class Draft:
     """A step while it is being made.
 
     `own`: the reply was recorded from this API. `discarded` are keys of calls that are not shown as calls, `gone` those
-    of the server's calls that are left out, `quotes` texts about another provider's server. `changed`: something
+    of the server's calls that are left out, `quotes` what another provider's server did. `changed`: something
     differs from what was received; `open_tail`: the server goes on from here; `wire` is the wire's own.
     """
 
@@ -108,7 +115,7 @@ class Draft:
     as_text: list[Answered] = field(default_factory=list)
     choices: list[tuple[str, str, str | None]] = field(default_factory=list)
     discarded: list[str] = field(default_factory=list)
-    quotes: list[str] = field(default_factory=list)
+    quotes: list[Quote] = field(default_factory=list)
     gone: set[str] = field(default_factory=set)
     changed: bool = False
     dropped: bool = False

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from normalizer import notices
 from normalizer.facts import News
+from normalizer.projecting.draft import Quote
 from normalizer.projecting.sent_history import state
 from normalizer.util.redaction import named
 
@@ -117,6 +118,6 @@ class LateUpdates:
 
 
 def seq_of(item: Any) -> int:
-    """The place of an entry, or of a late update, in the conversation."""
-    seq: int = item.seq if isinstance(item, News) else item.fact.seq
+    """The place of an entry, a late update or a quote in the conversation."""
+    seq: int = item.seq if isinstance(item, (News, Quote)) else item.fact.seq
     return seq

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from normalizer.parts import Json
 from normalizer.projecting import quoting
-from normalizer.projecting.draft import Piece, Refusal
+from normalizer.projecting.draft import Piece, Quote, Refusal
 from normalizer.projecting.unmapped_fields import beside_content, whole
 from normalizer.util.redaction import named
 
@@ -50,8 +50,8 @@ class Replies:
         if fact.kind == "reply_cut" and not draft.entry.parts:
             return []
         if (rest := beside_content(fact)) is not None and not draft.own:
-            draft.note("trimmed", "a message says more beside its content than this API has a place for",
-                       "message-keys", rest)  # fmt: skip
+            message = "a message says more beside its content than this API has a place for"
+            draft.reports.entry(draft.entry, "trimmed", message, "message-keys", rest)
         simple = self._pieces(draft)
         for piece in draft.pieces:
             self._encode(step, flow, piece, draft)
@@ -117,7 +117,7 @@ class Replies:
         if self._quotes and not draft.own:
             call = self._context.transcript.server_calls.get(piece.key or "")
             if text := quoting.quote(piece.part, call, draft.entry.fact.fact_id):
-                draft.quotes.append(text)
+                draft.quotes.append(Quote(draft.entry.fact.seq, text))
 
     def _trim_end(self, draft: Draft) -> None:
         """The last text of a cut reply loses the white space at its end, wherever it stands."""

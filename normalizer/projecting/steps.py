@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from normalizer import notices
 from normalizer.facts import News
-from normalizer.projecting.draft import Draft, Flow
+from normalizer.projecting.draft import Draft, Flow, Quote
+from normalizer.projecting.fast_path import FastPath
 from normalizer.projecting.incremental import Rendered
 from normalizer.projecting.late_updates import LateUpdates, seq_of
 from normalizer.projecting.replies import Replies
@@ -26,7 +27,7 @@ _HEADS = frozenset({"instructions", "tools"})
 class Renderer:
     """Renders the steps of one projection."""
 
-    __slots__ = ("_context", "_ids", "_replies", "_results", "_updates", "_wire")
+    __slots__ = ("_context", "_fast", "_ids", "_replies", "_results", "_updates", "_wire")
 
     def __init__(self, context: Context, wire: Wire) -> None:
         self._context = context
@@ -35,12 +36,13 @@ class Renderer:
         self._results = ToolResults(context, wire)
         self._replies = Replies(context, wire, self._results)
         self._updates = LateUpdates(context)
+        self._fast = FastPath(context, wire.plain, renames=bool(wire.head.names))
         wire.bind(self._results, self._updates)
 
     def __call__(self, step: Step, flow: Flow, before: Rendering[Flow]) -> Rendered[Flow]:
         """The messages of one step."""
-        if (usual := self._wire.usual(step, flow)) is not None:
-            return usual
+        if (plain := self._fast.render(step, flow)) is not None:
+            return plain
         draft = Draft(step, Reports(self._context.dialect.because), set(flow.held))
         rendered: Rendered[Flow] = Rendered([], flow, draft.reports.notes, choices=draft.choices)
         spoken = self._replies.render(step, flow, before, draft) if step.reply is not None else []
@@ -56,8 +58,6 @@ class Renderer:
             self._media(answered.call.key, answered.fact.fact_id if answered.fact else None, turn, draft)
             asks = True
         self._wire.after_results(turn, draft)
-        for text in draft.quotes:
-            turn.text(text)
         waiting, carry = self._behind(step, flow, here, turn, draft, rendered)
         turn.close()
         rendered.asks = asks or turn.asks
@@ -104,7 +104,7 @@ class Renderer:
     ) -> tuple[tuple[Any, ...], tuple[tuple[int, str], ...]]:  # fmt: skip
         """What stands behind the reply and its results, by `seq`: what waits for a later place, outputs further on."""
         discarded = (*flow.discarded, *draft.discarded)
-        items = [*flow.waiting, *self._updates.items(step, discarded)]
+        items = [*flow.waiting, *draft.quotes, *self._updates.items(step, discarded)]
         if not self._wire.takes_text(draft):
             self._withhold(step, items, draft)
             return tuple(items), ()
@@ -127,6 +127,8 @@ class Renderer:
             answered = draft.answers.pop(item, None) or self._results.answer(call, draft)
             self._results.put(answered, draft, turn, rendered)
             turn.asks = True
+        elif isinstance(item, Quote):
+            turn.text(item.text)  # it tells, and asks nothing
         elif isinstance(item, News):
             self._update(item, turn, draft, rendered)
         elif item.kind in _HEADS:
@@ -159,6 +161,8 @@ class Renderer:
     def _withhold(self, step: Step, items: list[Any], draft: Draft) -> None:
         """While only results may stand here, everything else waits for the next place."""
         for item in items if step.last else ():
+            if isinstance(item, Quote):
+                continue  # its call was reported whole
             update = isinstance(item, News)
             if not update and item.kind in _HEADS and item.fact.fact_id not in self._wire.head.later:
                 continue

@@ -10,7 +10,7 @@ from normalizer.projecting.draft import RENDERED_AS_TEXT, Answered
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from normalizer.facts import Told
+    from normalizer.facts import CallCompleted, Told
     from normalizer.projecting.context import Context
     from normalizer.projecting.draft import Draft, Flow, Piece, Value
     from normalizer.projecting.incremental import Rendered
@@ -81,6 +81,8 @@ class ToolResults:
             if answered.text is None:
                 subject = self._wire.notice_subject(call, wire_id)
                 answered.text = notices.notice(call, answered.kind, subject, self._options.notices)
+                if fact is not None:  # it says nothing itself; what else is recorded is not sent
+                    reports.further_results(call)
             answered.fact = None
             if self.anywhere and draft.own:
                 answered.after = _read_at(call)
@@ -132,17 +134,10 @@ class ToolResults:
 
     def _plain(self, call: Call) -> Value | None:
         """The value of a result of one text of which nothing else is on record: the usual case."""
-        if len(call.facts) != 1:
+        fact = recorded_text(call)
+        if fact is None:
             return None
-        fact = call.facts[0]
-        if (
-            fact.kind != "call_completed"
-            or fact.raw is not None
-            or type(fact.content) is not str
-            or fact.is_error
-        ):
-            return None
-        return self._wire.plain_result(call, self._ids[call.key], fact.content)
+        return self._wire.plain_result(call, self._ids[call.key], fact.content)  # type: ignore[arg-type]
 
     def put(self, answered: Answered, draft: Draft, turn: UserTurn, rendered: Rendered[Flow]) -> None:
         """One result or notice; a call that stays open has none."""
@@ -177,6 +172,17 @@ class ToolResults:
             if fact is not None and fact.seq > cutoff:
                 draft.changed = True
                 draft.reports.moved_result(call, fact.fact_id)
+
+
+def recorded_text(call: Call) -> CallCompleted | None:
+    """The recorded result of a call, if it is one text, says all of its block, and nothing else is on record."""
+    facts = call.facts
+    if len(facts) != 1:
+        return None
+    fact = facts[0]
+    if fact.kind == "call_completed" and fact.raw is None and type(fact.content) is str and not fact.is_error:
+        return fact
+    return None
 
 
 def in_order(calls: list[Call], told: Mapping[str, Told]) -> list[Call]:

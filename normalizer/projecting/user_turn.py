@@ -15,14 +15,15 @@ class UserTurn:
     """User messages while they are put together, at the end of `messages`.
 
     What came in one message (`group`) stays in one, if the dialect joins at all; what has no group joins the message
-    before it where neighbours are joined. `asks`: something in it wants a reply.
+    before it where neighbours are joined. `asks`: something in it wants a reply. `added` counts what was put into it.
     """
 
-    __slots__ = ("_blocks", "_dialect", "_frames", "_group", "_string", "asks", "messages")
+    __slots__ = ("_blocks", "_dialect", "_frames", "_group", "_string", "added", "asks", "messages")
 
     def __init__(self, messages: list[Value], dialect: Dialect) -> None:
         self.messages = messages
         self.asks = False
+        self.added = 0
         self._dialect = dialect
         self._blocks: list[Value] = []
         self._group: int | None = None
@@ -37,6 +38,7 @@ class UserTurn:
 
         `string`: a single plain text goes as a string. `frame` gives the message the keys that it had.
         """
+        self.added += 1
         if self._blocks and not self._joined(group):
             self.close()
         if self._blocks:

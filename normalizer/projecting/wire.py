@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from normalizer.parts import ResultPart
     from normalizer.projecting.context import Context
     from normalizer.projecting.draft import Answered, Draft, Flow, Piece, Refusal, Spoken, Value
+    from normalizer.projecting.fast_path import PlainSteps
     from normalizer.projecting.incremental import Rendered, Rendering, Step
     from normalizer.projecting.preamble import Preamble
     from normalizer.projecting.user_turn import UserTurn
@@ -50,10 +51,11 @@ class Wire:
     """One API's encoding, one object a projection. `head` is what stands before the steps: instructions and tools.
 
     `before` is that of an earlier projection, if it can be gone on from. A constructor raises CannotProject where the
-    API cannot take the history at all.
+    API cannot take the history at all. `plain` writes the steps of the fast path; without it there is none.
     """
 
     head: Preamble
+    plain: PlainSteps | None = None
 
     def __init__(self, context: Context, before: Wire | None) -> None:  # noqa: ARG002 - for those who go on from it
         self.context = context
@@ -76,10 +78,6 @@ class Wire:
         return self.head is other.head
 
     # ------------------------------------------------------------ the reply
-
-    def usual(self, step: Step, flow: Flow) -> Rendered[Flow] | None:  # noqa: ARG002
-        """A step without anything odd, made the short way; None takes the long way, which makes the same."""
-        return None
 
     def start(self, step: Step, flow: Flow, draft: Draft) -> tuple[str, str] | None:  # noqa: ARG002
         """Look at a reply before its parts. A message and a cause, if none of it can be sent."""

@@ -15,10 +15,13 @@ if TYPE_CHECKING:
     from normalizer.parts import ToolCall
     from normalizer.projecting.draft import Draft, Value
     from normalizer.providers.openai_chat.context import ChatContext
+    from normalizer.providers.openai_chat.wire import Profile
     from normalizer.transcript import Entry
 
 _WRAPPED: Final = "INVALID_JSON"
 LEGACY: Final = "function_call"
+OTHER_FORMS: Final = ("custom", LEGACY)
+"""Calls that are no `function` of `tool_calls`."""
 
 
 def block(chat: ChatContext, entry: Entry, key: str, part: ToolCall, draft: Draft) -> Value:
@@ -80,20 +83,26 @@ def _free_text(part: ToolCall) -> str:
 
 
 def _arguments(chat: ChatContext, key: str, part: ToolCall, draft: Draft) -> str:
-    """Arguments as a text: as recorded where the server takes any, else as an object; never completed.
+    """Arguments as a text: as recorded where the server takes any, else as an object; never completed."""
+    text = as_text(chat.profile, part.arguments)
+    if text is not None:
+        return text
+    message = f"the arguments of call {named(key)} are no JSON object: they are carried as one text"
+    draft.note("told_as_text", message, "OAC-STRUCT-012", call_id=key)
+    return Json.of({_WRAPPED: part.arguments.text}).text
+
+
+def as_text(profile: Profile, arguments: Json) -> str | None:
+    """The text of arguments, as the server takes it; None where it is carried in an object.
 
     A text that looks like the beginning of JSON is carried in an object everywhere, or who reads the request would take
     it for one that was cut off. https://github.com/vllm-project/vllm/issues/47761
     """
-    arguments, text = part.arguments, part.arguments.text
-    if chat.profile.objects:
+    text = arguments.text
+    if profile.objects:
         if text.strip() in ("", "null"):
             return "{}"
         whole = arguments.valid and isinstance(arguments.value, dict)
     else:
         whole = arguments.valid or not text.strip() or not begins_json(text)
-    if whole:
-        return text
-    message = f"the arguments of call {named(key)} are no JSON object: they are carried as one text"
-    draft.note("told_as_text", message, "OAC-STRUCT-012", call_id=key)
-    return Json.of({_WRAPPED: text}).text
+    return text if whole else None

@@ -19,6 +19,7 @@ from normalizer.providers.openai_chat import (
     assistant_turn,
     calls,
     encoding,
+    plain_steps,
     preamble,
     tool_results,
     user_turn,
@@ -77,6 +78,7 @@ class ChatWire(Wire):
         self.head = chat.head = build(
             preamble.Wire(chat.profile, chat.model), context.transcript, chat.chain, earlier
         )
+        self.plain = plain_steps.plain_steps(chat.profile)
 
     @override
     def renders_as(self, other: Wire) -> bool:
