@@ -48,10 +48,11 @@ def projected(
 
 @pytest.mark.parametrize("target", registry.targets())
 @within(25, derandomize=True)
-@given(st.lists(histories(), min_size=1, max_size=2), st.randoms(use_true_random=False))
+@given(st.data(), st.randoms(use_true_random=False))
 def test_projections_that_go_on_from_the_same_one_do_not_touch_each_other(
-    target: str, conversations: list[list[Fact]], chance: Any
+    target: str, data: st.DataObject, chance: Any
 ) -> None:
+    conversations: list[list[Fact]] = data.draw(st.lists(histories(target), min_size=1, max_size=2))
     known: list[tuple[list[Fact], int, normalizer.Transcript, normalizer.Projection | None, str]] = [
         (facts, 0, normalizer.fold([]), None, "") for facts in conversations
     ]
