@@ -136,7 +136,7 @@ OptionalId: TypeAlias = Annotated[str | None, _AbsentIsNone()]
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """Words. `raw` is kept where the block says more than its text (citations, a cache mark)."""
+    """Readable text. `raw` is kept where the block says more than its text (citations, a cache mark)."""
 
     text: str
     raw: Json | None = None
@@ -145,7 +145,8 @@ class Text:
 
 @dataclass(frozen=True, slots=True)
 class Reasoning:
-    """A model's reasoning. `text` is what can be read of it; the seal that makes it replayable is in `raw`.
+    """A model's reasoning. `text` is what can be read of it; its signature or encrypted content, which makes it
+    replayable, is in `raw`.
 
     `alone`: what it led to did not arrive whole.
     """

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NoReturn
+from functools import wraps
+from typing import TYPE_CHECKING, Any, NoReturn, ParamSpec, TypeVar
 
 from normalizer import registry
 from normalizer.errors import CannotProject, RuleViolations, UnreadableInput
@@ -22,7 +23,7 @@ from normalizer.util.collector import collector_paused
 from normalizer.util.text import shape_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from normalizer.facts import Fact
     from normalizer.findings import Finding, Fragment, Leftover, Reading
@@ -34,7 +35,24 @@ if TYPE_CHECKING:
     from normalizer.transcript import Transcript
 
 
-@sanitizing.depth_reported
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def _depth_reported(function: Callable[P, R]) -> Callable[P, R]:
+    """The function, with what is nested deeper than this language recurses reported as UnreadableInput (`too_deep`)."""
+
+    @wraps(function)
+    def run(*args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            return function(*args, **kwargs)
+        except RecursionError:
+            raise sanitizing.too_deep() from None
+
+    return run
+
+
+@_depth_reported
 @collector_paused
 def read(
     source: Source, *, format: str | None = "auto", origin: Mapping[str, Any] | None = None, to: str | None = None,  # noqa: A002
@@ -49,7 +67,7 @@ def read(
     return inputs.read(source, name=name, origin=known, to=to, readers=registry)
 
 
-@sanitizing.depth_reported
+@_depth_reported
 def read_stream(events: Iterable[Any], target: str) -> Reading:
     """The facts of a stream's events, up to where it ends or is cut.
 
@@ -58,7 +76,7 @@ def read_stream(events: Iterable[Any], target: str) -> Reading:
     return inputs.read_events(events, registry.provider(target).assembler())
 
 
-@sanitizing.depth_reported
+@_depth_reported
 @collector_paused
 def project(
     transcript: Transcript, target: str, *, previous: Projection | None = None, **options: Any
@@ -72,7 +90,7 @@ def project(
     return registry.provider(target).project(transcript, checked_options(options, previous), previous)
 
 
-@sanitizing.depth_reported
+@_depth_reported
 def check(
     request: Any, target: str, *, profile: str | None = None, context: Mapping[str, Any] | None = None
 ) -> tuple[Violation, ...]:
@@ -129,7 +147,7 @@ class Repair:
         }
 
 
-@sanitizing.depth_reported
+@_depth_reported
 def repair(
     source: Source, *, format: str | None = "auto", to: str | None = None,  # noqa: A002
     facts: Iterable[Fact | Mapping[str, Any]] | None = (), origin: Mapping[str, Any] | None = None,

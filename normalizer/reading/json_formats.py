@@ -1,69 +1,66 @@
-"""Which reader an input is for: by the name that the caller gives, else by what it looks like."""
+"""Parsed JSON -> facts: which API's history it is, by the name that the caller gives or by what it looks like, and what
+that API's reader makes of it.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
 
 from normalizer.errors import UnknownFormat, UnreadableInput
 from normalizer.reading import facts_jsonl, sanitizing
+from normalizer.reading.readers import AUTO
 from normalizer.util.text import shape_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from normalizer.findings import Reading
-    from normalizer.provider import Format, Origin, Provider
+    from normalizer.provider import Origin, Provider
+    from normalizer.reading.readers import Readers
 
-AUTO: Final = "auto"
-"""The name of a format that is to be found out."""
-
-_SNIFFED: Final = 65_536
+_CERTAIN: Final = 100
 _WHERE_IN_DOUBT: Final = "openai_chat"
 _HOLDERS: Final = frozenset(  # keys of requests, messages, responses and lists of items
     {"messages", "content", "choices", "tool_calls", "input", "output", "data"}
 )
 
 
-class Readers(Protocol):
-    """What there is to read with, by name. The registry is one."""
+def read_json(
+    cleaned: sanitizing.Cleaned, name: str, origin: Origin, to: str | None, readers: Readers
+) -> Reading:
+    """The facts of a history that was parsed and cleaned, with what was found in cleaning it.
 
-    def targets(self) -> tuple[str, ...]:
-        """The APIs."""
-
-    def session_formats(self) -> tuple[str, ...]:
-        """The formats of session files."""
-
-    def names(self) -> tuple[str, ...]:
-        """All of them, and our own facts."""
-
-    def provider(self, name: str) -> Provider:
-        """An API by its name. Raises UnknownFormat."""
-
-    def session_format(self, name: str) -> Format:
-        """A format of session files by its name. Raises UnknownFormat with the names of everything there is."""
-
-
-def file_reader(data: bytes, name: str, readers: Readers) -> Callable[[bytes, Origin], Reading] | None:
-    """The reader that takes the bytes of a file as they are; None where they are JSON for the reader of an API.
-
-    Raises UnreadableInput where there is nothing in it, UnknownFormat where there is no format of the name.
+    Raises UnreadableInput (`no_messages`) where there is nothing in it, UnknownFormat where no reader is for it.
     """
-    if not data.strip(b" \t\r\n\0"):
-        raise UnreadableInput("the input is empty: there are no messages in it", reason="no_messages")
-    if name == facts_jsonl.NAME or (name == AUTO and facts_jsonl.sniff(data)):
-        return facts_jsonl.read
-    if name == AUTO:
-        return _session_reader(data[:_SNIFFED], readers)
-    return None if name in readers.targets() else readers.session_format(name).read
+    api, cleaned = _api_of(cleaned, name, to, readers)
+    reading, cleaned = _facts_of(cleaned, api, origin)
+    if cleaned.findings:
+        reading = replace(
+            reading,
+            findings=(*cleaned.findings, *reading.findings),
+            leftovers=(*cleaned.leftovers, *reading.leftovers),
+        )
+    return reading
 
 
-def _session_reader(head: bytes, readers: Readers) -> Callable[[bytes, Origin], Reading] | None:
-    scores = {name: readers.session_format(name).sniff(head) for name in readers.session_formats()}
-    best = max(scores, key=lambda name: scores[name], default="")
-    return readers.session_format(best).read if scores.get(best, 0) > 0 else None
+def borrowed(value: Any, name: str, origin: Origin, readers: Readers) -> Reading | None:
+    """The reading of a usual request by a reader that copies only what it keeps, which saves a quarter of the time.
+
+    None where there is no such reader, or where it met anything unusual.
+    """
+    if type(value) is not dict or _is_empty(value):
+        return None
+    targets = readers.targets()
+    for each in targets if name == AUTO else (name,) if name in targets else ():
+        provider = readers.provider(each)
+        if provider.borrow is not None and (name != AUTO or provider.sniff(value) == _CERTAIN):
+            try:
+                return provider.borrow(value, origin)
+            except sanitizing.Unclean:
+                return None
+    return None
 
 
-def json_reader(
+def _api_of(
     cleaned: sanitizing.Cleaned, name: str, to: str | None, readers: Readers
 ) -> tuple[Provider, sanitizing.Cleaned]:
     """The API whose history this JSON is, and the JSON: cleaned further where only so it looked like one.
@@ -78,7 +75,7 @@ def json_reader(
             cleaned = sanitizing.clean(cleaned)
             found = _fitting(cleaned.value, to, readers)
     value = cleaned.value
-    if is_empty(value):
+    if _is_empty(value):
         raise UnreadableInput("there are no messages in the input", reason="no_messages")
     if found is None:
         raise UnknownFormat(
@@ -87,6 +84,20 @@ def json_reader(
     if not isinstance(value, (dict, list)) or (isinstance(value, dict) and _HOLDERS.isdisjoint(value)):
         raise UnknownFormat(f"this JSON ({shape_of(value)}) is no history of {found.name!r}")
     return found, cleaned
+
+
+def _facts_of(
+    cleaned: sanitizing.Cleaned, api: Provider, origin: Origin
+) -> tuple[Reading, sanitizing.Cleaned]:
+    """What the reader makes of the JSON, and the JSON that it read: cleaned first where it met what no API takes.
+
+    A reader sees each string anyway, so nobody looks for the few bad ones before it does.
+    """
+    try:
+        return api.read(cleaned.value, origin), cleaned
+    except sanitizing.Unclean:
+        cleaned = sanitizing.clean(cleaned)
+        return api.read(cleaned.value, origin), cleaned
 
 
 def _fitting(value: Any, to: str | None, readers: Readers) -> Provider | None:
@@ -105,7 +116,7 @@ def _named(name: Any, readers: Readers) -> Provider:
     return readers.provider(name)
 
 
-def is_empty(value: Any) -> bool:
+def _is_empty(value: Any) -> bool:
     """Whether there is nothing in parsed JSON: `[]`, `{}`, or a request without messages."""
     return value in ([], {}) or (
         isinstance(value, dict) and any(value.get(k) == [] for k in ("messages", "input", "contents"))
