@@ -48,7 +48,7 @@ def _read(value: Any, origin: Origin, own: Callable[[Any], Any]) -> Reading:
     """`own` makes a message the reader's."""
     recorder = Recorder("import", provider=wire.PROVIDER, api=wire.API)
     whole = isinstance(value, dict) and ("messages" in value or "content" in value)
-    if not (whole and "messages" not in value):
+    if not whole:
         value = as_request(value, "messages")
     # messages are looked at one by one, the usual ones on the way
     sanitizing.look({key: item for key, item in value.items() if key != "messages"})
