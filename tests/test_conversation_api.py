@@ -6,7 +6,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from typing import TYPE_CHECKING, Any
 
 import anthropic
@@ -148,12 +147,9 @@ def test_closing_waits_for_nothing_and_is_refused_while_a_call_runs(
 @on_both
 def test_a_lease_is_renewed_and_its_loss_is_noticed(live: Agent) -> None:
     turn = live.conversation.open_turn(lease=0.15)
-    until = live.journal.runs("c-1")[0].lease_until
-    time.sleep(0.2)
-    renewed = live.journal.runs("c-1")[0].lease_until
-    assert until
-    assert renewed
-    assert renewed > until
+    first = live.journal.runs("c-1")[0].lease_until
+    assert first
+    until(lambda: (renewed := live.journal.runs("c-1")[0].lease_until) and renewed > first)
     (call,) = live.calls(turn, tool(1))
     with turn.execute(call) as execution:
         live.journal.lose_run("c-1", turn.run_id, by="operator", how="declared")
@@ -440,11 +436,10 @@ def test_cancel_asks_the_stop_of_a_running_call(running: tuple[Agent, Turn, Call
 
 def test_cancelling_inside_the_own_block_does_not_wait_for_itself(running: tuple[Agent, Turn, Call]) -> None:
     live, turn, call = running
-    began = time.monotonic()
     with turn.execute(call) as execution:
-        turn.cancel(by="user", budget=30)
+        turn.cancel(by="user", budget=0.5)
+        assert "contact_lost" not in live.kinds()  # as would be noted after waiting for the whole budget
         execution.complete("ok")
-    assert time.monotonic() - began < 5
     assert live.outcome() == "completed"
     with pytest.raises(TurnClosed), turn.execute(call):
         raise AssertionError
@@ -743,12 +738,11 @@ def test_cancelling_with_await_inside_the_own_block(live: Agent, backend: str) -
     async def work(_conversation: Any) -> None:
         asynchronous = AsyncTurn(turn)
         async with asynchronous.execute(call) as execution:
-            await asynchronous.cancel(by="user", budget=20)
+            await asynchronous.cancel(by="user", budget=0.5)
+            assert "contact_lost" not in live.kinds()
             await execution.terminated(residue=("a lock file",))
 
-    began = time.monotonic()
     twin(backend, live.where, work)
-    assert time.monotonic() - began < 10
     assert live.outcome() == "cancelled_while_running"
 
 

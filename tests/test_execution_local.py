@@ -31,6 +31,12 @@ pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="the programs he
 
 LIMITS = {"interrupt": 0.25, "terminate": 0.25, "kill": 2.0, "pipes": 0.3, "tell": 0.01}
 DEAF = "import signal\nfor s in (signal.SIGINT, signal.SIGTERM): signal.signal(s, signal.SIG_IGN)\n"
+# Says which signals it gets, and stays.
+STUBBORN = (
+    "import signal, time\n"
+    "for s in (signal.SIGINT, signal.SIGTERM): signal.signal(s, lambda s, _: print(signal.Signals(s).name))\n"
+    "print('ready'); time.sleep(300)"
+)
 CHILD = "import subprocess, sys, os, time\n"
 
 
@@ -292,18 +298,15 @@ def test_a_command_that_survives_everything_is_unknown(monkeypatch: pytest.Monke
 
 
 def test_a_tool_deaf_to_polite_signals_is_killed_after_the_limit(backend: str) -> None:
-    run = execute(command(DEAF + "import time; print('ready'); time.sleep(300)"), backend, stop_at="ready")
+    run = execute(command(STUBBORN), backend, stop_at="ready")
     assert run.end == Stopped(by="user", signal="SIGKILL")
-    assert 0.5 <= run.seconds < 5
+    assert run.recorder.output == "ready\nSIGINT\nSIGTERM\n"
 
 
 def test_steps_can_be_left_out() -> None:
-    run = execute(
-        command(DEAF + "import time; print('ready'); time.sleep(300)", interrupt=0, terminate=0),
-        stop_at="ready",
-    )
+    run = execute(command(STUBBORN, interrupt=0, terminate=0), stop_at="ready")
     assert run.end == Stopped(by="user", signal="SIGKILL")
-    assert run.seconds < 5
+    assert run.recorder.output == "ready\n"
 
 
 def test_a_polite_stop_lets_the_tool_tidy_up() -> None:
@@ -390,8 +393,7 @@ def test_main_process_gone_while_a_descendant_holds_the_pipe(backend: str) -> No
         assert str(run.end.content).endswith(
             "[output cut: another process still holds stdout and stderr open]"
         )
-        assert run.seconds < 5
-        assert runs(left)
+        assert runs(left)  # so nobody waited for it
     finally:
         os.kill(left, signal.SIGKILL)
 

@@ -79,6 +79,13 @@ def test_constraints_are_plain_pins() -> None:
         assert re.fullmatch(r"[A-Za-z0-9._-]+==[A-Za-z0-9.+!]+", line), line
 
 
+def test_no_test_measures_time() -> None:
+    """Growth is counted (see counting.py), and times belong to `benchmarks/`. A deadline for waiting is fine."""
+    measures = re.compile(r"(perf_counter|process_time|thread_time)(_ns)?\(|(monotonic|time)(_ns)?\(\) - ")
+    found = {path.name: measures.findall(path.read_text()) for path in (ROOT / "tests").glob("*.py")}
+    assert {name: calls for name, calls in found.items() if calls} == {}
+
+
 # ---------------------------------------------------------------- imports
 
 
