@@ -164,6 +164,8 @@ class ToolResults:
 
     def _note_moved(self, sent: list[tuple[Call, CallFact]], draft: Draft) -> None:
         """Report results that stood behind text of the user's side, or behind a later reply."""
+        if not sent:
+            return
         step = draft.step
         places = [entry.fact.seq for entry in step.behind if self._wire.stands_here(entry)]
         if not step.last:
