@@ -15,7 +15,7 @@ from normalizer.projecting.sent_history import state
 from normalizer.util.redaction import named
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from normalizer.projecting.context import Context
     from normalizer.projecting.draft import Draft, Flow
@@ -45,14 +45,12 @@ class LateUpdates:
 
         `discarded` are keys of calls that are not shown as calls: what is known of them is rendered as text.
         """
-        items: list[Any] = [*step.behind, *self.by_step.get(step.after, ())]
+        found = list(self.by_step.get(step.after, ()))
         if step.last and self._chain.base is not None:
-            items.extend(self._fresh(step))
+            found.extend(self._fresh(step))
         if discarded and (step.last or self._chain.base is None):
-            items.extend(self._of_discarded(step, discarded))
-        if len(items) > len(step.behind):
-            items.sort(key=seq_of)
-        return items
+            found.extend(self._of_discarded(step, discarded))
+        return among(step.behind, [(item.seq, item) for item in found]) if found else list(step.behind)
 
     def _fresh(self, step: Step) -> Iterator[News]:
         """Calls of which something else, or that they run or are open, was said in an earlier request of this chain."""
@@ -115,6 +113,18 @@ class LateUpdates:
             "told_as_text" if discarded else "late_news", f"call {named(item.call_id)} {why}", item.outcome,
             call_id=item.call_id, facts=(item.result,) if item.result else (), content=item.text or None,
         )  # fmt: skip
+
+
+def among(items: Iterable[Any], more: list[tuple[int, Any]]) -> list[Any]:
+    """These entries and updates with others among them, each behind the last one that is not newer than its `seq`.
+
+    The entries keep their order: a summary stands before what it kept, though it is newer.
+    """
+    found = [(seq_of(item), item) for item in items]
+    for seq, item in sorted(more, key=lambda given: given[0]):
+        at = next((n for n in range(len(found), 0, -1) if found[n - 1][0] <= seq), 0)
+        found.insert(at, (seq, item))
+    return [item for _, item in found]
 
 
 def seq_of(item: Any) -> int:

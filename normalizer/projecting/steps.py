@@ -9,7 +9,7 @@ from normalizer.facts import News
 from normalizer.projecting.draft import Draft, Flow, Quote
 from normalizer.projecting.fast_path import FastPath
 from normalizer.projecting.incremental import Rendered
-from normalizer.projecting.late_updates import LateUpdates, seq_of
+from normalizer.projecting.late_updates import LateUpdates, among
 from normalizer.projecting.replies import Replies
 from normalizer.projecting.reports import Reports
 from normalizer.projecting.tool_results import ToolResults
@@ -112,10 +112,7 @@ class Renderer:
         if here:
             limit = None if step.last else self._next(step)
             carry = tuple(found for found in here if limit is not None and found[0] > limit)
-            placed = [(seq_of(item), item) for item in items] + [
-                found for found in here if found not in carry
-            ]
-            items = [item for _, item in sorted(placed, key=lambda found: found[0])]
+            items = among(items, [found for found in here if found not in carry])
         for item in items:
             self._put(item, turn, draft, rendered)
         return (), carry

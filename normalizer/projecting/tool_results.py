@@ -10,7 +10,7 @@ from normalizer.projecting.draft import RENDERED_AS_TEXT, Answered
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from normalizer.facts import CallCompleted, Told
+    from normalizer.facts import CallCompleted, CallFact, Told
     from normalizer.projecting.context import Context
     from normalizer.projecting.draft import Draft, Flow, Piece, Value
     from normalizer.projecting.incremental import Rendered
@@ -122,15 +122,19 @@ class ToolResults:
         chain = self._chain
         if len(calls) > 1:
             calls = in_order(calls, chain.told)
+        sent: list[tuple[Call, CallFact]] = []
         for call in calls:
             if (answered := draft.answers.pop(call.key, None)) is None:
                 if not chain.told and (value := self._plain(call)) is not None:
                     self._wire.put_result(value, call.facts[0], turn, draft)
                     rendered.told.append((call.key, "completed", None, call.part.name))
+                    sent.append((call, call.facts[0]))
                     continue
                 answered = self.answer(call, draft)
             self.put(answered, draft, turn, rendered)
-        self._note_moved(calls, draft)
+            if answered.fact is not None:
+                sent.append((call, answered.fact))
+        self._note_moved(sent, draft)
 
     def _plain(self, call: Call) -> Value | None:
         """The value of a result of one text of which nothing else is on record: the usual case."""
@@ -158,8 +162,10 @@ class ToolResults:
         rendered.told.append((call.key, answered.kind, answered.text, call.part.name))
         rendered.choices.append((RENDERED_AS_TEXT, call.key, None))
 
-    def _note_moved(self, calls: list[Call], draft: Draft) -> None:
+    def _note_moved(self, sent: list[tuple[Call, CallFact]], draft: Draft) -> None:
         """Report results that stood behind text of the user's side, or behind a later reply."""
+        if not sent:
+            return
         step = draft.step
         places = [entry.fact.seq for entry in step.behind if self._wire.stands_here(entry)]
         if not step.last:
@@ -167,9 +173,8 @@ class ToolResults:
         if not places:
             return
         cutoff = min(places)
-        for call in calls:
-            fact = call.result
-            if fact is not None and fact.seq > cutoff:
+        for call, fact in sent:
+            if fact.seq > cutoff:
                 draft.changed = True
                 draft.reports.moved_result(call, fact.fact_id)
 

@@ -39,9 +39,23 @@ class ItemsContext:
         """Whether this part is the first with its item's id."""
         return self.first.items.lookup.get(item_id, (fact_id, number)) == (fact_id, number)
 
-    def answers_first(self, asked: Any, fact_id: str) -> bool:
-        """Whether this is the first answer to a question of the server's."""
-        return self.first.answers.lookup.get(asked, fact_id) == fact_id
+    def answer_to(self, asked: Any, step: Step) -> str | None:
+        """Which recorded answer to a question of the server's goes out, as the `fact_id` of its entry.
+
+        The first, if something followed it, for then it was sent. Where several stand at the end, a refusal holds:
+        nothing is permitted against it.
+        """
+        first = self.first.answers.lookup.get(asked)
+        here = [entry for entry in step.behind if _answered(entry, asked) is not None]
+        if not here or here[0].fact.fact_id != first:
+            return first
+        seq = here[0].fact.seq
+        sent = min((s.through for s in self.chain.sent.values() if s.through >= seq), default=None)
+        if sent is not None:
+            here = [entry for entry in here if entry.fact.seq <= sent]
+        elif not step.last:
+            here = here[:1]
+        return next((e.fact.fact_id for e in here if _answered(e, asked) is False), first)
 
     def next_seq(self, step: Step) -> int:
         """The `seq` of the reply behind a step that is not the last."""
@@ -54,6 +68,15 @@ class ItemsContext:
         waiting = kept.waiting.get(key, ()) if kept is not None else ()
         found = next((fact for fact in waiting if fact.kind in ("approval_given", "approval_denied")), None)
         return found if found is not None and (step.last or found.seq < self.next_seq(step)) else None
+
+
+def _answered(entry: Entry, asked: Any) -> Any:
+    """What an entry answers to this question; None if it answers another, or none."""
+    for part in entry.parts:
+        raw = part.raw.value if part.kind == "opaque" and part.type == "mcp_approval_response" else {}
+        if raw.get("approval_request_id") == asked:
+            return raw.get("approve")
+    return None
 
 
 @dataclass(slots=True)

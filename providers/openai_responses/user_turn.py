@@ -119,8 +119,8 @@ def _unasked(items: ItemsContext, entry: Entry, asked: Any, draft: Draft) -> _Wh
         asked in draft.gone or call.part.form != "mcp_approval_request" or not _asked_here(draft.step, asked)
     ):
         return "dropped_server_tool", "its request is left out", "OAR-MCP-001"
-    if not items.answers_first(asked, entry.fact.fact_id):
-        return "merged", "the question has an answer already; the first one holds", "OAR-MCP-001"
+    if items.answer_to(asked, draft.step) != entry.fact.fact_id:
+        return "merged", "the question has another answer, which holds", "OAR-MCP-002"
     return None
 
 
