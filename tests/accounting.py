@@ -190,7 +190,7 @@ def _result(account: Account, entry: Entry, key: str, call: Call) -> Iterator[st
         whole = all(p.text in sent.text for p in parts if p.kind == "text") and parts
         if not whole and not account.about(fact=fact.fact_id):
             yield f"the result of call {key} is {sent.text!r}, not {recorded!r}"
-    flagged = "is_error" in sent.raw or account.about(call=key, says="is_error")
+    flagged = _says_failed(sent.raw) or account.about(call=key, says="is_error")
     if getattr(fact, "is_error", None) and not flagged:
         yield f"the result of call {key} is an error, and nothing says so"
     if displaced(account, entry, call, strict=True) and not account.about(
@@ -223,6 +223,14 @@ def displaced(account: Account, entry: Entry, call: Call, *, strict: bool) -> bo
             if not strict or (place is not None and place > at):
                 return True
     return False
+
+
+def _says_failed(raw: Any) -> bool:
+    """Whether a result has a flag, a status or an exit code by which its call failed."""
+    output = raw.get("output") if isinstance(raw.get("output"), list) else []
+    ended = [chunk.get("outcome") or {} for chunk in output if isinstance(chunk, dict)]
+    by_code = any(outcome and outcome.get("exit_code") != 0 for outcome in ended)
+    return "is_error" in raw or raw.get("status") == "failed" or by_code
 
 
 def _order(account: Account) -> Iterator[str]:

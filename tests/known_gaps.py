@@ -19,23 +19,12 @@ class Gap:
 
 
 GAPS: Final[dict[str, Gap]] = {
-    "moved result": Gap(
-        frozenset({"openai_responses"}), re.compile(r"stands before what was said before it came")
-    ),
-    "late update before what was sent": Gap(
-        frozenset({"openai_responses"}), re.compile(r"change the history: .*(run_lost|turn_ended)")
-    ),
-    "summary behind what it does not cover": Gap(
-        frozenset({"openai_responses"}), re.compile(r"^summary .* stands behind")
-    ),
-    "error of a shell": Gap(frozenset({"openai_responses"}), re.compile(r"is an error, and nothing says so")),
     "call by its id on the wire": Gap(
         frozenset({"openai_chat"}), re.compile(r"a call has keys .* there is no such call")
     ),
     "report of what was left out before": Gap(
         frozenset({"openai_responses"}), re.compile(r"^going on reports .* left it ")
     ),
-    "rule of another API": Gap(frozenset({"openai_responses"}), re.compile(r"ANT-REF-00[15] is no rule")),
     "no such rule": Gap(frozenset({"openai_chat"}), re.compile(r"OAC-OK-001 is no rule")),
 }
 

@@ -54,7 +54,7 @@ def case(target: str, *told: Any, **options: Any) -> Case:
 # ---------------------------------------------------------------- updates
 
 
-@every_target(openai_responses="the place of an update forgets the bound 'not before what was sent'")
+@every_target()
 def test_an_update_stands_behind_what_was_sent(target: str) -> None:
     """A request told the call as running; then its process is lost, and no fact of the call itself is newer."""
     told = [
@@ -82,14 +82,14 @@ def test_an_update_stands_behind_what_was_sent(target: str) -> None:
 # ---------------------------------------------------------------- positions
 
 
-@every_target(openai_responses="a moved result that nobody reports")
+@every_target()
 def test_a_result_that_stands_elsewhere_than_on_record_is_reported(target: str) -> None:
     done = f.CallCompleted(fact_id="c", seq=4, turn_id="t", call_id="call_1", content="ground")
     found = case(target, said(1, "§1 Run."), replied(2, call()), said(3, "§2 Are you there?"), done)
     assert list(unreported(Account(found))) == []
 
 
-@every_target(openai_responses="a moved result that nobody reports")
+@every_target()
 def test_a_result_that_an_input_has_elsewhere_is_reported(target: str) -> None:
     use = {"type": "tool_use", "id": "toolu_ml", "name": "mill", "input": {"rounds": 3}}
     result = {"type": "tool_result", "tool_use_id": "toolu_ml", "content": "ground"}
@@ -104,9 +104,7 @@ def test_a_result_that_an_input_has_elsewhere_is_reported(target: str) -> None:
     assert list(unreported(Account(case(target, *facts_of(payload, "anthropic"))))) == []
 
 
-@every_target(
-    openai_responses="a summary stands by its own `seq`, behind what was said after the part that it sums up"
-)
+@every_target()
 def test_a_summary_stands_before_what_it_does_not_cover(target: str) -> None:
     summary = f.Summarised(fact_id="s", seq=4, turn_id="t", parts=(Text("§3 They met."),), through=1)
     found = case(target, said(1, "§1 Hello."), said(2, "§2 And Rome?"), summary)
@@ -201,7 +199,7 @@ def test_what_a_server_of_another_api_did_is_quoted(api: str, target: str) -> No
 # ---------------------------------------------------------------- flags and reasons
 
 
-@every_target(openai_responses="the error flag of a local shell's result goes without a word")
+@every_target()
 def test_that_a_result_is_an_error_is_sent_or_reported(target: str) -> None:
     action = {"type": "exec", "command": ["ls"], "env": {}}
     item = {
@@ -218,7 +216,7 @@ def test_that_a_result_is_an_error_is_sent_or_reported(target: str) -> None:
     assert list(unreported(Account(case(target, *asked, done)))) == []
 
 
-@every_target(openai_responses="it cites ANT-REF-001, a rule of another API")
+@every_target()
 def test_a_refused_reply_of_another_api_is_left_out_for_a_rule_of_the_target(target: str) -> None:
     refused = replied(2, Text("No."), stop_reason="refusal", provider="anthropic", api="anthropic")
     found = case(target, said(1, "Go."), refused, said(3, "Again."))

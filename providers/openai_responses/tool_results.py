@@ -92,10 +92,17 @@ def recorded(items: ItemsContext, call: Call, fact: Any, reports: Reports) -> Va
         made = _acknowledged(call, made)
     if made is not None:
         made = _fitting(call, fact, made, reports)
-    if fact.is_error and form in calls.WORDED:
+    if fact.is_error and made is not None and not _says_failed(form, made):
         message = f"the result of call {named(call.key)} is marked as an error; there is no flag for it"
         reports.result(call, fact, "trimmed", message, None, "is_error")
     return made
+
+
+def _says_failed(form: str, made: Value) -> bool:
+    """Whether an output says by itself that its call failed."""
+    if form == "shell_call":
+        return any(chunk["outcome"].get("exit_code") != 0 for chunk in made["output"])
+    return form == "apply_patch_call" and made.get("status") == "failed"
 
 
 def _replayed(call: Call, fact: Any, raw: Value, wire_id: str, reports: Reports) -> Value:
