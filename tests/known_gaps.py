@@ -19,13 +19,9 @@ class Gap:
 
 
 GAPS: Final[dict[str, Gap]] = {
-    "call by its id on the wire": Gap(
-        frozenset({"openai_chat"}), re.compile(r"a call has keys .* there is no such call")
-    ),
     "report of what was left out before": Gap(
         frozenset({"openai_responses"}), re.compile(r"^going on reports .* left it ")
     ),
-    "no such rule": Gap(frozenset({"openai_chat"}), re.compile(r"OAC-OK-001 is no rule")),
 }
 
 

@@ -130,10 +130,7 @@ def declared(*names: str) -> f.ToolsDeclared:
     return f.ToolsDeclared(fact_id="d", seq=1, turn_id="t", tools=tuple(Tool(name) for name in names))
 
 
-TAKEN = "the name policy does not count the names that are declared"
-
-
-@every_target(anthropic=TAKEN, openai_chat=TAKEN, openai_responses=TAKEN)
+@every_target()
 def test_a_renamed_tool_does_not_get_the_name_of_a_declared_one(target: str) -> None:
     chosen, *_ = names_of(target, declared("read file"), said(2, "Hello."))
     assert chosen != "read file"
@@ -142,7 +139,7 @@ def test_a_renamed_tool_does_not_get_the_name_of_a_declared_one(target: str) -> 
     assert both[1] == chosen
 
 
-@every_target(anthropic=TAKEN, openai_chat=TAKEN, openai_responses=TAKEN)
+@every_target()
 def test_a_renamed_call_does_not_hit_a_declared_tool(target: str) -> None:
     chosen, *_ = names_of(target, declared("read file"), said(2, "Hello."))
     *_, called = names_of(
@@ -178,13 +175,7 @@ SEARCHES: dict[str, dict[str, Any]] = {
 }  # fmt: skip
 
 
-QUOTED = [
-    pytest.param(api, target, marks=pytest.mark.xfail(strict=True, reason="`quote` does nothing towards it"))
-    if target == "anthropic" != api
-    else pytest.param(api, target)
-    for api in SEARCHES
-    for target in TARGETS
-]
+QUOTED = [pytest.param(api, target) for api in SEARCHES for target in TARGETS]
 
 
 @pytest.mark.parametrize(("api", "target"), QUOTED)
@@ -223,7 +214,7 @@ def test_a_refused_reply_of_another_api_is_left_out_for_a_rule_of_the_target(tar
     assert list(untrue(Account(found), RULES[target])) == []
 
 
-@every_target(openai_chat="keys of a call are reported under its id on the wire, not under its key")
+@every_target()
 def test_a_call_is_reported_under_its_key(target: str) -> None:
     function = {"name": "run", "arguments": "{}"}
     made = {"id": "x" * 70, "type": "function", "function": function, "beside": "kept"}
@@ -248,7 +239,7 @@ def test_going_on_behind_a_request_reports_what_a_fresh_projection_does(target: 
     assert going_on.adjustments == normalizer.project(normalizer.fold(told), target).adjustments
 
 
-@every_target(openai_chat="it cites the id of an example, OAC-OK-001, which is no rule")
+@every_target()
 def test_words_behind_a_call_are_moved_for_a_rule_that_there_is(target: str) -> None:
     done = f.CallCompleted(fact_id="c", seq=3, turn_id="t", call_id="call_1", content="ok")
     found = case(target, said(1, "Go."), replied(2, call(), Text("So.")), done)

@@ -7,44 +7,19 @@ What decides which steps these are stands here, once; how they look is the wire'
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final
 
 from normalizer.projecting.incremental import Rendered
 from normalizer.projecting.tool_results import recorded_text
 
 if TYPE_CHECKING:
-    from normalizer.parts import ToolCall
     from normalizer.projecting.context import Context
     from normalizer.projecting.draft import Flow, Value
     from normalizer.projecting.incremental import Step
+    from normalizer.projecting.plain_steps import PlainSteps, Results
     from normalizer.transcript import Entry
 
-Results: TypeAlias = "list[tuple[ToolCall, str]]"
 _NONE: Final[list[Any]] = []  # for steps that report nothing; never appended to
-
-
-class PlainSteps:
-    """How plain steps look on one wire. Each method gives None where the wire takes the long way after all."""
-
-    def reply(self, entry: Entry) -> Value | None:
-        """A reply of texts and calls, none of which came as a block of its own (`raw`); ids and names stay."""
-        raise NotImplementedError
-
-    def results(self, results: Results) -> list[Value] | None:
-        """The messages that answer these calls."""
-        raise NotImplementedError
-
-    def said(self, text: str, *, string: bool) -> Value | None:
-        """A message of the user's with one text; `string`: it came as a string."""
-        raise NotImplementedError
-
-    def may_follow(self, own: Any) -> bool:  # noqa: ARG002
-        """Whether a plain step may stand behind what the wire handed on (`Flow.own`)."""
-        return True
-
-    def handed_on(self, own: Any) -> Any:
-        """What the wire hands on behind a plain step, given what came into it."""
-        return own
 
 
 class FastPath:

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from normalizer.parts import ResultPart
     from normalizer.projecting.context import Context
     from normalizer.projecting.draft import Answered, Draft, Flow, Piece, Refusal, Spoken, Value
-    from normalizer.projecting.fast_path import PlainSteps
     from normalizer.projecting.incremental import Rendered, Rendering, Step
+    from normalizer.projecting.plain_steps import PlainSteps
     from normalizer.projecting.preamble import Preamble
     from normalizer.projecting.user_turn import UserTurn
     from normalizer.projection import Adjustment

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 from typing_extensions import override
 
-from normalizer.projecting.fast_path import PlainSteps
+from normalizer.projecting.plain_steps import PlainSteps
 from normalizer.providers.anthropic import calls
 
 if TYPE_CHECKING:
     from normalizer.projecting.draft import Value
-    from normalizer.projecting.fast_path import Results
+    from normalizer.projecting.plain_steps import Results
     from normalizer.transcript import Entry
 
 
