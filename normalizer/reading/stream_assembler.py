@@ -52,11 +52,11 @@ class Table:
 
     `source`: who observed the facts, where the host does not say. `steps[state, word]` is what an event of this word
     does in this state, and the state behind it; an absent pair makes the event a leftover. `silent`: types of events
-    that are passed over unread (keep-alives, and what an SDK's helper fires beside the events). `end`: the text by which
-    a stream says that nothing follows (`[DONE]`). `error_keys`: where an error names its kind; of the kinds in `refusing`
-    the API refused the request itself, so that before the reply began nothing of it was read, and `refused` is the turn's
-    word for that. `turns`: stop reasons after which the turn is something else than ended; `runs`: those after which
-    our calls are to be run.
+    that are passed over unread (keep-alives, and what an SDK's helper fires beside the events). `end`: the text by
+    which a stream says that nothing follows (`[DONE]`). `error_keys`: where an error names its kind; of the kinds in
+    `refusing` the API refused the request itself, so that before the reply began nothing of it was read, and `refused`
+    is the turn's word for that. `turns`: stop reasons after which the turn is something else than ended; `runs`:
+    those after which our calls are to be run.
     """
 
     provider: str
