@@ -11,10 +11,11 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from accounting import Account, unreported, untrue
+from accounting import Account, unreported
 from judging import JUDGES, TARGETS
 from lawful import Case, facts_of, projected, request_sent
 from test_laws_report import RULES
+from truths import untrue
 from views import heads, lines
 
 import normalizer

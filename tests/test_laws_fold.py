@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import get_args, get_type_hints
 
-from judging import TARGETS
+from judging import JUDGES, TARGETS
 from lawful import Case, law, shared
 
 import normalizer
@@ -25,6 +25,10 @@ RANGE = {
     "turn_opened", "turn_cancel_requested", "turn_ended", "run_lost", "approval_requested", "start_permitted",
     "call_completed", "rewound", "summarised", "steering_applied", "request_sent", "reply_cut",
 }  # fmt: skip
+
+
+def test_every_target_has_a_judge() -> None:
+    assert set(JUDGES) == set(TARGETS), "a target without an independent judge: add a row to tests/judging.py"
 
 
 def test_the_laws_are_tried_on_every_kind_of_fact() -> None:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from accounting import Account, displaced, unreported, untrue
+from accounting import Account, displaced, unreported
 from judging import TARGETS
 from known_gaps import gap
 from lawful import Case, law, on_requests
+from truths import untrue
 
 from normalizer import registry
 
