@@ -1,7 +1,7 @@
 """The transcript normalizer: facts in, valid requests out.
 
 Read a history from wherever it is, fold its facts, and project them into what one provider's API accepts, with an
-account of every difference. The five laws are in ARCHITECTURE.md.
+account of every difference. The five laws are in docs/design.md.
 """
 
 from importlib import import_module
