@@ -13,14 +13,12 @@ from lawful import within
 
 import normalizer
 from normalizer import testing
-from normalizer.facts import CallCompleted, ModelReplied, UserSaid
-from normalizer.parts import Json, Text, ToolCall
+from normalizer.facts import CallCompleted, ModelReplied, ReplyCut, ToolsDeclared, UserSaid
+from normalizer.parts import Json, Media, Text, Tool, ToolCall
 from normalizer.projecting import fast_path
 from normalizer.testing.strategies import MODELS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from normalizer.facts import Fact
     from normalizer.transcript import Transcript
 
@@ -30,66 +28,100 @@ TARGETS = [
     ("openai_chat", None),
     *(("openai_chat", name) for name in ("azure", "vllm")),
 ]
-WORDS = st.sampled_from(["ok", "", " ", "done\n", "[tool outcome: unknown]", "{"])
-ARGUMENTS = st.sampled_from(['{"a":1}', "{}", "", "null", "[1]", '{"a":1,"a":2}', '{"a":', "no JSON"])
-APIS = st.sampled_from(["anthropic", "openai_chat", "openai_responses", None])
+WORDS = ["ok", "", " ", "done\n", "[tool outcome: unknown]", "{"]
+ARGUMENTS = ['{"a":1}', "{}", "", "null", "[1]", '{"a":1,"a":2}', '{"a":', "no JSON"]
+SAID_AS = Json.of({"role": "assistant", "content": None, "name": "Ada"})
+
+# What may be odd about one step; the first two of them are as common as can be.
+ODD = [
+    "nothing", "no call", "no text", "two texts", "blank text", "call before text", "two calls", "text as string",
+    "block of text", "block of call", "no id", "id again", "odd id", "custom", "arguments", "twice", "refusal", "cut",
+    "message keys", "no result", "error", "block of result", "media", "odd result", "order", "two messages",
+    "result after next", "result behind words", "words beside results", "words of no message", "odd words",
+    "words with keys", "no words", "two words", "tools later",
+]  # fmt: skip
 
 
-@st.composite
-def plain_histories(draw: st.DrawFn) -> list[Fact]:
-    """Mostly plain steps, with now and then what takes the long way: an odd text, id, order, border or result."""
-    api = draw(APIS)
-    told: list[Fact] = [_said(draw, 0, 1)]
-    for number in range(1, draw(st.integers(2, 5))):
-        told.extend(_step(draw, number, len(told) + 1, api))
+def step(number: int, odd: str, pick: int, api: str | None, *, at: int) -> list[Fact]:
+    """A reply with its results and what is said behind it, from `seq` `at` on, with one oddity; `pick` varies it."""
+    text = Text({"blank text": [" ", ""][pick % 2]}.get(odd, f"Step {number}."))
+    if odd == "block of text":
+        text = Text("See.", raw=Json.of({"type": "text", "text": "See.", "more": 1}))
+    texts = [text] * {"no text": 0, "two texts": 2}.get(odd, 1)
+    calls = [call(number, n, odd, pick) for n in range(call_count(odd))]
+    parts = [*calls, *texts] if odd == "call before text" else [*texts, *calls]
+    reply: dict[str, Any] = {
+        "fact_id": f"r{number}", "seq": at, "api": api, "provider": api, "parts": tuple(parts),
+        "string": odd == "text as string" or (odd == "no call" and pick % 2 == 0),
+    }  # fmt: skip
+    if odd == "cut":
+        told: list[Fact] = [ReplyCut(**{k: v for k, v in reply.items() if k != "string"})]
+    else:
+        stop = "refusal" if odd == "refusal" else None
+        told = [ModelReplied(**reply, stop_reason=stop, raw=SAID_AS if odd == "message keys" else None)]
+    for n, one in enumerate(calls):
+        if odd != "no result" and one.id is not None:
+            told.append(result(number, n, one.id, odd, pick, at=at))
+    if odd != "no words":
+        told.append(words(number, odd, pick, at=at))
+    if odd == "two words":
+        told.append(UserSaid(fact_id=f"v{number}", seq=at + 8, parts=(Text("Now."),), group=at + 8))
+    if odd == "tools later":
+        told.append(
+            ToolsDeclared(fact_id=f"t{number}", seq=at + 8, tools=(Tool("run", None, None),), api=api)
+        )
     return told
 
 
-def _step(draw: st.DrawFn, number: int, seq: int, api: str | None) -> Iterator[Fact]:
-    odd = draw(st.integers(0, 9)) == 0
-    texts = [Text(draw(WORDS) if odd else "I look.")] * draw(st.sampled_from([1, 1, 0, 2]))
-    calls = [
-        ToolCall(
-            f"c{number}_{n}" if not odd else draw(st.sampled_from([None, "c1_0", "é", f"x{n}"])),
-            "run", _arguments(draw, odd=odd), form="custom" if odd and draw(st.booleans()) else None,
-        )
-        for n in range(draw(st.sampled_from([1, 1, 0, 2])))
-    ]  # fmt: skip
-    parts = [*texts, *calls] if draw(st.integers(0, 4)) else [*calls, *texts]
-    yield ModelReplied(
-        fact_id=f"r{number}", seq=seq, api=api, provider=api, model=draw(st.sampled_from([None, *MODELS])),
-        stop_reason=draw(st.sampled_from(["tool_use", "tool_use", None, "refusal" if odd else None])),
-        parts=tuple(parts), string=draw(st.booleans()),
-        raw=Json.of({"role": "assistant", "content": None, "name": "Ada"}) if odd and draw(st.booleans()) else None,
-    )  # fmt: skip
-    group = draw(st.sampled_from([None, seq, seq]))
-    order = range(len(calls)) if draw(st.integers(0, 4)) else reversed(range(len(calls)))
-    late = draw(st.integers(0, 9)) == 0
-    if late:
-        yield _said(draw, number, seq + 1)
-    for place, n in enumerate(order):
-        if calls[n].id is not None and draw(st.integers(0, 9)):
-            yield CallCompleted(
-                fact_id=f"d{number}_{n}", seq=seq + 2 + place, call_id=calls[n].id, content=draw(WORDS),
-                is_error=odd and draw(st.booleans()), group=group if draw(st.integers(0, 4)) else seq + 90,
-            )  # fmt: skip
-    if not late and draw(st.booleans()):
-        yield _said(draw, number, seq + 5, draw(st.sampled_from([None, group, seq + 7])))
+def call_count(odd: str) -> int:
+    return {"no call": 0, "two calls": 2, "order": 2, "two messages": 2, "id again": 2}.get(odd, 1)
 
 
-def _arguments(draw: st.DrawFn, *, odd: bool) -> Json:
-    given = Json(draw(ARGUMENTS)) if odd else Json.of({"path": "/srv"})
-    if draw(st.booleans()):
+def call(number: int, n: int, odd: str, pick: int) -> ToolCall:
+    own: str | None = f"c{number}_{n}"
+    own = {"no id": None, "id again": f"c{number}_0", "odd id": "c é"}.get(odd, own)
+    given = Json.of({"path": f"/srv/{n}"})
+    if odd in ("arguments", "twice", "id again"):
+        given = Json(ARGUMENTS[pick % len(ARGUMENTS)] if odd == "arguments" else f'{{"a":{n},"a":2}}')
         _ = given.valid
-    return given
+    raw = (
+        {"type": "tool_use", "id": own, "name": "run", "input": given.value}
+        if odd == "block of call"
+        else None
+    )
+    form = "custom" if odd == "custom" else None
+    return ToolCall(own, "run", given, form=form, raw=Json.of(raw) if raw else None)
 
 
-def _said(draw: st.DrawFn, number: int, seq: int, group: int | None = None) -> Fact:
-    odd = draw(st.integers(0, 9)) == 0
-    return UserSaid(
-        fact_id=f"u{number}", seq=seq, parts=(Text(draw(WORDS) if odd else "Go on."),), string=draw(st.booleans()),
-        group=group, raw=Json.of({"role": "user", "content": "x", "name": "Ada"}) if odd else None,
+def result(number: int, n: int, call_id: str, odd: str, pick: int, *, at: int) -> Fact:
+    seq = at + 3 + (-n if odd == "order" else n)
+    seq = {"result after next": at + 15, "result behind words": at + 7}.get(odd, seq)
+    group = at + 3 + (n if odd == "two messages" else 0)
+    content: Any = WORDS[pick % len(WORDS)] if odd == "odd result" else "ok"
+    if odd == "media":
+        content = (Media("image", "image/png", url="https://example.test/a.png"),)
+    raw = {"type": "tool_result", "tool_use_id": call_id, "content": "ok", "more": 1}
+    return CallCompleted(
+        fact_id=f"d{number}_{n}", seq=seq, call_id=call_id, content=content, is_error=odd == "error", group=group,
+        raw=Json.of(raw) if odd == "block of result" else None,
     )  # fmt: skip
+
+
+def words(number: int, odd: str, pick: int, *, at: int) -> Fact:
+    said = WORDS[pick % len(WORDS)] if odd == "odd words" else "Go on."
+    group = {"words beside results": at + 3, "words of no message": None}.get(odd, at + 6)
+    raw = Json.of({"role": "user", "content": "Go on.", "name": "Ada"}) if odd == "words with keys" else None
+    return UserSaid(
+        fact_id=f"u{number}", seq=at + 6, parts=(Text(said),), string=pick % 2 == 0, group=group, raw=raw
+    )
+
+
+def history(odds: list[tuple[str, int]], api: str | None) -> list[Fact]:
+    """A history of such steps, with a plain one at its end, since the last step always takes the long way."""
+    told: list[Fact] = [UserSaid(fact_id="u", seq=1, parts=(Text("Find it."),), group=1)]
+    for number, (odd, pick) in enumerate([*odds, ("nothing", 0)]):
+        told += step(number, odd, pick, api, at=10 * number + 2)
+    return told
 
 
 def outcome(transcript: Transcript, target: str, **options: Any) -> Any:
@@ -112,10 +144,24 @@ def assert_both_ways(transcript: Transcript, **options: Any) -> None:
             assert outcome(transcript, target, **given) == fast, (target, profile)
 
 
-@within(150, derandomize=True)
-@given(plain_histories(), st.sampled_from([None, *MODELS]))
-def test_plain_histories(told: list[Fact], model: str | None) -> None:
-    assert_both_ways(normalizer.fold(told), model=model)
+@pytest.mark.parametrize("api", ["anthropic", "openai_chat"])
+@pytest.mark.parametrize("odd", ODD)
+def test_one_odd_step(odd: str, api: str | None) -> None:
+    for pick in range(8 if odd.startswith(("odd", "arg")) else 2):
+        assert_both_ways(normalizer.fold(history([("nothing", 0), (odd, pick)], api)))
+        assert_both_ways(normalizer.fold(history([(odd, pick)], api)))
+
+
+@within(80, derandomize=True)
+@given(
+    st.lists(st.tuples(st.sampled_from(ODD), st.integers(0, 7)), max_size=4),
+    st.sampled_from(["anthropic", "openai_chat", None]),
+    st.sampled_from([None, *MODELS]),
+)
+def test_odd_steps_behind_one_another(
+    odds: list[tuple[str, int]], api: str | None, model: str | None
+) -> None:
+    assert_both_ways(normalizer.fold(history(odds, api)), model=model)
 
 
 @within(60, derandomize=True)
