@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 from normalizer.errors import OpenCalls
 from normalizer.projecting.call_ids import wire_ids
 from normalizer.projecting.prefix_check import newly_told
-from normalizer.projecting.sent_history import chain_of, stirred
+from normalizer.projecting.sent_history import changed_since_sent, sent_history_of
 
 if TYPE_CHECKING:
     from normalizer.projecting.call_ids import WireIds
     from normalizer.projecting.dialect import Dialect
-    from normalizer.projecting.sent_history import Chain, Stirred
+    from normalizer.projecting.sent_history import ChangedSinceSent, SentHistory
     from normalizer.projection import Options
     from normalizer.transcript import Transcript
 
@@ -30,9 +30,9 @@ class Context:
     transcript: Transcript
     options: Options
     model: str | None
-    chain: Chain
+    history: SentHistory
     ids: WireIds
-    stirred: Stirred
+    changed_since_sent: ChangedSinceSent
     newly_told: list[str]
 
     @property
@@ -47,16 +47,16 @@ def context_of(
     """The context of a projection; raises OpenCalls where calls are pending and `open_calls` is `refuse`."""
     if options.open_calls == "refuse" and transcript.pending:
         raise OpenCalls(transcript.pending)
-    chain = chain_of(
-        transcript, dialect.api, model, options.profile, options.account, before.chain if before is not None else None
+    history = sent_history_of(
+        transcript, dialect.api, model, options.profile, options.account, before.history if before is not None else None
     )  # fmt: skip
-    told = newly_told(transcript, before.chain.seen) if before is not None else []
+    told = newly_told(transcript, before.history.seen) if before is not None else []
     server_calls = transcript.server_calls if dialect.server_ids else {}
     ids = wire_ids(
-        transcript.calls, server_calls, chain.told, dialect.ids, before.ids if before is not None else None, told
+        transcript.calls, server_calls, history.told, dialect.ids, before.ids if before is not None else None, told
     )  # fmt: skip
-    changed = stirred(
-        transcript, chain, told, before.stirred if before is not None else None,
+    changed = changed_since_sent(
+        transcript, history, told, before.changed_since_sent if before is not None else None,
         running=options.open_calls == "say_running",
     )  # fmt: skip
-    return Context(dialect, transcript, options, model, chain, ids, changed, told)
+    return Context(dialect, transcript, options, model, history, ids, changed, told)

@@ -9,7 +9,8 @@ from normalizer.errors import CannotProject
 from normalizer.projecting.context import context_of
 from normalizer.projecting.draft import Flow
 from normalizer.projecting.incremental import render_steps
-from normalizer.projecting.prefix_check import changed
+from normalizer.projecting.prefix_check import report_change
+from normalizer.projecting.reports import Reports
 from normalizer.projecting.sent_record import sending
 from normalizer.projecting.steps import Renderer
 from normalizer.projection import Projection
@@ -58,7 +59,7 @@ def _project(
     wire = wire_type(context, cached.wire if cached is not None else None)
     same = (
         cached is not None
-        and context.chain.began is cached.context.chain.began
+        and context.history.began is cached.context.history.began
         and wire.renders_as(cached.wire)
     )
     before = cached.rendering if cached is not None and same else None
@@ -71,7 +72,7 @@ def _project(
             reason="no_messages",
         )
     if whole:
-        notes.extend(changed(context.chain, wire.head, rendering, dialect.history))
+        report_change(context.history, wire.head, rendering, dialect.history, Reports(dialect.because, notes))
     final = rendering.last
     return Projection(
         request=request,

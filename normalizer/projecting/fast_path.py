@@ -29,9 +29,9 @@ class FastPath:
 
     def __init__(self, context: Context, steps: PlainSteps | None, *, renames: bool) -> None:
         """`renames`: some tools have other names in the request."""
-        chain, dialect = context.chain, context.dialect
+        history, dialect = context.history, context.dialect
         self._steps = steps
-        self._on = steps is not None and not (renames or chain.told or chain.news or chain.states)
+        self._on = steps is not None and not (renames or history.told or history.news or history.states)
         self._api = dialect.api
         self._joined = dialect.joins == "neighbours"
         self._calls = context.transcript.calls

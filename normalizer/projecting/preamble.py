@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from normalizer.facts import RequestSent
     from normalizer.parts import Tool
     from normalizer.projecting.dialect_policies import PreamblePolicy
-    from normalizer.projecting.sent_history import Chain
+    from normalizer.projecting.sent_history import SentHistory
     from normalizer.projection import Adjustment
     from normalizer.transcript import Entry, Transcript
 
@@ -258,17 +258,17 @@ class PreambleWire(ABC, Generic[P]):
 
 
 def build(
-    wire: PreambleWire[P], transcript: Transcript, chain: Chain, earlier: tuple[P, Transcript] | None
+    wire: PreambleWire[P], transcript: Transcript, history: SentHistory, earlier: tuple[P, Transcript] | None
 ) -> P:
     """The preamble: that of an `earlier` transcript, if nothing that it depends on has changed."""
-    basis = _basis(wire.policy, transcript, chain)
-    if earlier is not None and _holds(earlier[0], basis, transcript, chain, earlier[1]):
+    basis = _basis(wire.policy, transcript, history)
+    if earlier is not None and _holds(earlier[0], basis, transcript, history, earlier[1]):
         return earlier[0]
-    names = ToolNames(transcript, chain, wire.policy.names)
+    names = ToolNames(transcript, history, wire.policy.names)
     used = dict.fromkeys(call.part.name for call in transcript.calls.values())
     preamble = wire.preamble
     preamble.basis, preamble.names = basis, names.renamed
-    preamble.contested = standing(transcript, chain) if names.contested else None
+    preamble.contested = standing(transcript, history) if names.contested else None
     preamble.used = frozenset(used)
     preamble.served = frozenset(call.part.name for call in transcript.server_calls.values())
     wire.instructions(_placed(wire.policy, basis))
@@ -282,11 +282,13 @@ def build(
     return preamble
 
 
-def _holds(before: Preamble, basis: Basis, transcript: Transcript, chain: Chain, earlier: Transcript) -> bool:
+def _holds(
+    before: Preamble, basis: Basis, transcript: Transcript, history: SentHistory, earlier: Transcript
+) -> bool:
     """Whether the preamble of an earlier transcript is that of this one."""
     if before.basis != basis or len(earlier.calls) > len(transcript.calls):
         return False
-    if before.contested is not None and before.contested != standing(transcript, chain):
+    if before.contested is not None and before.contested != standing(transcript, history):
         return False
     return (
         _new_names(transcript.calls, earlier.calls) <= before.used
@@ -299,15 +301,15 @@ def _new_names(calls: Mapping[str, Any], earlier: Mapping[str, Any]) -> set[str]
     return {calls[key].part.name for key in newest(calls, len(earlier))}
 
 
-def _basis(policy: PreamblePolicy, transcript: Transcript, chain: Chain) -> Basis:
+def _basis(policy: PreamblePolicy, transcript: Transcript, history: SentHistory) -> Basis:
     said = next((e.fact.seq for e in transcript.entries if e.kind not in ("instructions", "tools")), None)
     in_place = policy.later_heads == "in_place"
     return Basis(
         transcript.heads,
         said,
-        _replaced(transcript.heads, said, chain.sent.values()) if in_place else frozenset(),
-        policy.tools_without_top and chain.base is not None and chain.base.digest.tools == _NO_TOOLS,
-        chain.refusals,
+        _replaced(transcript.heads, said, history.requests.values()) if in_place else frozenset(),
+        policy.tools_without_top and history.base is not None and history.base.digest.tools == _NO_TOOLS,
+        history.refusals,
     )
 
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from normalizer.projection import Adjustment
-
 if TYPE_CHECKING:
     from normalizer.projecting.incremental import Rendering
     from normalizer.projecting.preamble import Preamble
-    from normalizer.projecting.sent_history import Chain
+    from normalizer.projecting.reports import Reports
+    from normalizer.projecting.sent_history import SentHistory
     from normalizer.transcript import Transcript
 
 
@@ -22,22 +21,24 @@ def newly_told(transcript: Transcript, seen: int) -> list[str]:
     ]
 
 
-def changed(chain: Chain, head: Preamble, rendering: Rendering[Any], history: str) -> list[Adjustment]:
-    """The report that the bytes that were sent are not the beginning of this request, if they are not.
+def report_change(
+    history: SentHistory, head: Preamble, rendering: Rendering[Any], title: str, reports: Reports
+) -> None:
+    """Report that the bytes that were sent are not the beginning of this request, if they are not.
 
-    `history` is what the API calls the list of the history.
+    `title` is what the API calls the entries of its history: `messages`, `items`.
     """
-    if chain.restarted:
-        message = "the API refused the last request; the prefix begins anew"
-        return [Adjustment("prefix_changed", message, "refused")]
-    if chain.base is None:
-        return []
-    sent = chain.base.digest
+    if history.restarted:
+        reports.add("prefix_changed", "the API refused the last request; the prefix begins anew", "refused")
+        return
+    if history.base is None:
+        return
+    sent = history.base.digest
     same = (
         ("instructions", sent.instructions == head.instructions_digest),
         ("tools", sent.tools == head.tools_digest),
-        (history, rendering.digest_at(sent.count) == sent.blocks),
+        (title, rendering.digest_at(sent.count) == sent.blocks),
     )
-    differ = ", ".join(what for what, equal in same if not equal)
-    message = f"what was sent before is not the beginning of this request: {differ} differ"
-    return [Adjustment("prefix_changed", message, differ, facts=(chain.base.fact_id,))] if differ else []
+    if differ := ", ".join(what for what, equal in same if not equal):
+        message = f"what was sent before is not the beginning of this request: {differ} differ"
+        reports.add("prefix_changed", message, differ, facts=(history.base.fact_id,))

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from normalizer.projecting.context import Context
     from normalizer.projecting.incremental import Rendered, Rendering
     from normalizer.projecting.preamble import Preamble
-    from normalizer.projecting.sent_history import Chain
+    from normalizer.projecting.sent_history import SentHistory
     from normalizer.projection import Projection
 
 
@@ -51,26 +51,26 @@ def request_sent(
 
 def sending(context: Context, head: Preamble, rendering: Rendering[Any]) -> Sending:
     """What a record of this projection's sending has to say beyond its base."""
-    chain, options, ids = context.chain, context.options, context.ids
+    history, options, ids = context.history, context.options, context.ids
     told: list[Told] = []
     news: list[News] = []
     choices: list[Choice] = []
-    for step in _unsent(rendering, chain):
+    for step in _unsent(rendering, history):
         for key, kind, text, name in step.told:
-            known = chain.told.get(key)
+            known = history.told.get(key)
             # what was told once may have to be told in other words later on
             if known is None or (known.text or "") != (text or ""):
                 outcome, result, effects = state(context.transcript.calls[key], kind)
                 told.append(Told(key, outcome, ids[key], head.names.get(name, name), result, text, effects))
-        news.extend(item for item in step.news if item not in chain.news)
-        choices.extend(Choice(*choice) for choice in step.choices if not chain.chosen(choice[0], choice[1]))
+        news.extend(item for item in step.news if item not in history.news)
+        choices.extend(Choice(*choice) for choice in step.choices if not history.chosen(choice[0], choice[1]))
     count, blocks = rendering.digest(len(rendering.slots))
     return Sending(
         target=context.dialect.api,
         model=context.model,
         profile=options.profile,
         account=options.account,
-        base=chain.base.fact_id if chain.base is not None else None,
+        base=history.base.fact_id if history.base is not None else None,
         through=context.transcript.through,
         digest=Digest(head.instructions_digest, head.tools_digest, count, blocks),
         told=tuple(told),
@@ -80,13 +80,13 @@ def sending(context: Context, head: Preamble, rendering: Rendering[Any]) -> Send
     )
 
 
-def _unsent(rendering: Rendering[Any], chain: Chain) -> list[Rendered[Any]]:
-    """The steps that can hold something that the chain does not know: from the one where the last request ended.
+def _unsent(rendering: Rendering[Any], history: SentHistory) -> list[Rendered[Any]]:
+    """The steps that can hold something that the sent history does not know: from the one where the last request ended.
 
     Where that request is not the beginning of this one, all of them can.
     """
     start = 0
-    sent = chain.base.digest if chain.base is not None else None
+    sent = history.base.digest if history.base is not None else None
     if sent is not None and rendering.digest_at(sent.count) == sent.blocks:
         rendering.digest(len(rendering.slots))
         start = next(

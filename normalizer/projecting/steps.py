@@ -62,7 +62,7 @@ class Renderer:
         turn.close()
         rendered.asks = asks or turn.asks
         discarded = (*flow.discarded, *draft.discarded)
-        if step.last or self._context.chain.base is None:
+        if step.last or self._context.history.base is None:
             discarded = ()
         own = self._wire.finish(step, flow, draft, rendered)
         rendered.open = rendered.open or bool(carry) or bool(draft.held)

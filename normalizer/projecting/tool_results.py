@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 class ToolResults:
     """The results of one projection."""
 
-    __slots__ = ("_calls", "_chain", "_entries", "_ids", "_options", "_running", "_wire", "anywhere")
+    __slots__ = ("_calls", "_entries", "_history", "_ids", "_options", "_running", "_wire", "anywhere")
 
     def __init__(self, context: Context, wire: Wire) -> None:
         self._calls = context.transcript.calls
         self._entries = context.transcript.entries
-        self._chain = context.chain
+        self._history = context.history
         self._ids: Mapping[str, str] = context.ids.by_key.lookup
         self._options = context.options
         self._running = context.running
@@ -41,10 +41,10 @@ class ToolResults:
 
         What was sent of it stays, for good; else what was read before a late update of it; else what is known.
         """
-        told = self._chain.told.get(call.key)
+        told = self._history.told.get(call.key)
         if told is not None:
             answered = self._as_sent(call, told)
-            if answered.open or self._chain.chosen(RENDERED_AS_TEXT, call.key):
+            if answered.open or self._history.chosen(RENDERED_AS_TEXT, call.key):
                 return answered if answered.text is not None else self.as_text(call)
         elif (
             late := next((f.seq for f in call.facts if f.kind == "outcome_attested" and f.late), None)
@@ -119,13 +119,13 @@ class ToolResults:
 
     def place(self, calls: list[Call], draft: Draft, turn: UserTurn, rendered: Rendered[Flow]) -> None:
         """The results of the calls in one message of the model, in front of all else that the user's side says."""
-        chain = self._chain
+        history = self._history
         if len(calls) > 1:
-            calls = in_order(calls, chain.told)
+            calls = in_order(calls, history.told)
         sent: list[tuple[Call, CallFact]] = []
         for call in calls:
             if (answered := draft.answers.pop(call.key, None)) is None:
-                if not chain.told and (value := self._plain(call)) is not None:
+                if not history.told and (value := self._plain(call)) is not None:
                     self._wire.put_result(value, call.facts[0], turn, draft)
                     rendered.told.append((call.key, "completed", None, call.part.name))
                     sent.append((call, call.facts[0]))

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from normalizer.facts import RequestSent
     from normalizer.parts import Json, Tool
     from normalizer.projecting.dialect_policies import NamePolicy
-    from normalizer.projecting.sent_history import Chain
+    from normalizer.projecting.sent_history import SentHistory
     from normalizer.transcript import Transcript
 
 
@@ -47,15 +47,15 @@ class ToolNames:
 
     __slots__ = ("_names", "_owners", "_policy", "contested", "renamed")
 
-    def __init__(self, transcript: Transcript, chain: Chain, policy: NamePolicy) -> None:
+    def __init__(self, transcript: Transcript, history: SentHistory, policy: NamePolicy) -> None:
         self._policy = policy
         self._names: dict[str, str] = {}
         self._owners: dict[str, str] = {}
         self.contested = False
         self.renamed: dict[str, str] = {}
-        if _all_fit(transcript, chain, policy):
+        if _all_fit(transcript, history, policy):
             return
-        sent = [chain.sent[fact_id] for fact_id in standing(transcript, chain)]
+        sent = [history.requests[fact_id] for fact_id in standing(transcript, history)]
         self._give(list(_known(transcript)), sent, transcript)
         self.renamed = {name: wire for name, wire in self._names.items() if name != wire}
 
@@ -105,20 +105,20 @@ class ToolNames:
             taken.include((made,))
 
 
-def _all_fit(transcript: Transcript, chain: Chain, policy: NamePolicy) -> bool:
+def _all_fit(transcript: Transcript, history: SentHistory, policy: NamePolicy) -> bool:
     """Whether every name can be, and always was, sent as it is."""
     calls = transcript.calls
     names = {call.part.name for call in calls.values()}
     names.update(tool.name for _, tool in _declared(transcript) if _is_named(tool))
     return all(map(policy.fits, names)) and all(
         told.wire_name is None or key not in calls or told.wire_name == calls[key].part.name
-        for key, told in chain.told.items()
+        for key, told in history.told.items()
     )
 
 
-def standing(transcript: Transcript, chain: Chain) -> tuple[str, ...]:
+def standing(transcript: Transcript, history: SentHistory) -> tuple[str, ...]:
     """The requests (`fact_id`) whose names stay: those behind the last one that the API refused."""
-    sent = list(chain.sent)
+    sent = list(history.requests)
     refused = [number for number, fact_id in enumerate(sent) if fact_id in transcript.refusals]
     return tuple(sent[refused[-1] + 1 :] if refused else sent)
 

@@ -61,7 +61,7 @@ class Wire:
         self.context = context
         self.options = context.options
         self.model = context.model
-        self.chain = context.chain
+        self.history = context.history
         self.entries = context.transcript.entries
         self.calls = context.transcript.calls
         self.server_calls = context.transcript.server_calls

@@ -99,7 +99,7 @@ def _begins(messages: MessagesContext, blocks: list[Value], asked: list[Call], d
     """Whether a reply may begin the request: once sent so for good, after a compaction, or where nobody else may."""
     after = draft.step.after or ""
     if (
-        messages.chain.chosen("first", after)
+        messages.history.chosen("first", after)
         or blocks[0].get("type") == "compaction"
         or messages.beginning.leads
     ):

@@ -29,7 +29,7 @@ class MessagesContext:
         self.model = context.model or wire.COMMONEST
         self.row = wire.capability(self.model)
         self.family = wire.family(self.model)
-        self.chain = context.chain
+        self.history = context.history
         self.calls = context.transcript.calls
         self.server_calls = context.transcript.server_calls
         self.entries = context.transcript.entries

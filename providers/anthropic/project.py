@@ -75,7 +75,7 @@ class MessagesWire(Wire):
         self.messages = messages = MessagesContext(context)
         earlier = (before.head, before.context.transcript) if isinstance(before, MessagesWire) else None
         self.head = messages.head = build(
-            preamble.Wire(messages.row), context.transcript, context.chain, earlier
+            preamble.Wire(messages.row), context.transcript, context.history, earlier
         )
         # who may stand first depends on whether anybody of the user's side has spoken, and whether an update was read
         beginning = messages.beginning

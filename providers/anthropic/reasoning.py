@@ -80,7 +80,7 @@ def _barrier(messages: MessagesContext, flow: Flow, before: Rendering[Any], draf
         return Refusal("foreign_signature", message, "ANT-THK-003")
     if row.prefix_bound and not _prefix_holds(messages, flow, before, draft.step, fact):
         return _left_out("what stands before it is not what its signature was made over", "ANT-THK-004")
-    if fact.seq <= messages.chain.barred or messages.chain.chosen(REASONING, fact.fact_id):
+    if fact.seq <= messages.history.reasoning_cutoff or messages.history.chosen(REASONING, fact.fact_id):
         return _left_out("a request left it out, or was refused with it; it stays out", "ANT-THK-004")
     return None
 
@@ -90,13 +90,13 @@ def _prefix_holds(
 ) -> bool:
     """Whether everything before the reply is on record and unchanged.
 
-    A reply that names no request of this chain was read: it is taken as it stands, and goes on so once it was sent.
+    A reply that names no request of this history was read: it is taken as it stands, and goes on so once it was sent.
     """
-    chain, head = messages.chain, messages.head
-    sent = chain.sent.get(fact.answers or "")
+    history, head = messages.history, messages.head
+    sent = history.requests.get(fact.answers or "")
     if sent is None:
-        went = chain.base is not None and fact.seq <= chain.base.through
-        fresh = not chain.sent or (went and not chain.chosen(REASONING, fact.fact_id))
+        went = history.base is not None and fact.seq <= history.base.through
+        fresh = not history.requests or (went and not history.chosen(REASONING, fact.fact_id))
         return handed(flow).intact and head.recorded and not head.adjustments and fresh
     digest = sent.digest
     return bool(

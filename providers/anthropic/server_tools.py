@@ -72,7 +72,7 @@ def _call(
         else _without_result(messages, call, pieces, draft, before_fallback=piece.number < draft.cutoff)
     )
     # asked last: to be sent changes no reason
-    if why is None and messages.chain.chosen(SERVER_CALL, call.key):
+    if why is None and messages.history.chosen(SERVER_CALL, call.key):
         why = "a request left it out; it stays out", "ANT-SRV-001"
     if (
         why is None

@@ -127,7 +127,7 @@ def put_all(messages: MessagesContext, turn: UserTurn, draft: Draft) -> None:
 
 def _split_as_received(messages: MessagesContext, results: list[tuple[Value, Any]], draft: Draft) -> bool:
     """Whether the results stood in neighbouring messages with nothing between them, which the API takes as one turn."""
-    if messages.chain.told or any(fact is None or fact.group is None for _, fact in results):
+    if messages.history.told or any(fact is None or fact.group is None for _, fact in results):
         return False
     last: int = max(fact.seq for _, fact in results)
     return not any(entry.fact.seq < last for entry in draft.step.behind)

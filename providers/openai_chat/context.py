@@ -24,7 +24,7 @@ class ChatContext:
     def __init__(self, context: Context) -> None:
         self.profile: Profile = wire.profile_of(context.options.profile) or wire.OPENAI
         self.model = context.model
-        self.chain = context.chain
+        self.history = context.history
         self.calls = context.transcript.calls
         self.entries = context.transcript.entries
         self.ids: Mapping[str, str] = context.ids.by_key.lookup
@@ -40,7 +40,7 @@ class ChatContext:
         reply = step.reply
         if reply is None and (reply := self._first_reply) is not None:
             seq = reply.fact.seq
-            if any(sent.through < seq for sent in self.chain.sent.values()):
+            if any(sent.through < seq for sent in self.history.requests.values()):
                 return True
         return reply is None or getattr(reply.fact, "api", None) in (None, wire.API)
 

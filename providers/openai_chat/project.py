@@ -76,7 +76,7 @@ class ChatWire(Wire):
         self.chat = chat = ChatContext(context)
         earlier = (before.head, before.context.transcript) if isinstance(before, ChatWire) else None
         self.head = chat.head = build(
-            preamble.Wire(chat.profile, chat.model), context.transcript, chat.chain, earlier
+            preamble.Wire(chat.profile, chat.model), context.transcript, chat.history, earlier
         )
         self.plain = plain_steps.plain_steps(chat.profile)
 

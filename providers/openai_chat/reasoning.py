@@ -73,12 +73,12 @@ def _barrier(chat: ChatContext, entry: Entry, thought: Reasoning) -> str | None:
 
 
 def _sent(chat: ChatContext, entry: Entry) -> bool:
-    """Whether a request of this chain already held it, so that its bytes stay."""
-    base = chat.chain.base
+    """Whether a request of this sent history already held it, so that its bytes stay."""
+    base = chat.history.base
     return (
         base is not None
         and entry.fact.seq <= base.through
-        and not chat.chain.chosen(REASONING, entry.fact.fact_id)
+        and not chat.history.chosen(REASONING, entry.fact.fact_id)
     )
 
 

@@ -27,7 +27,7 @@ class ItemsContext:
     def __init__(self, context: Context, before: ItemsContext | None) -> None:
         self.model = context.model
         self.options = context.options
-        self.chain = context.chain
+        self.history = context.history
         self.transcript = context.transcript
         self.entries = context.transcript.entries
         self.calls = context.transcript.calls
@@ -50,7 +50,7 @@ class ItemsContext:
         if not here or here[0].fact.fact_id != first:
             return first
         seq = here[0].fact.seq
-        sent = min((s.through for s in self.chain.sent.values() if s.through >= seq), default=None)
+        sent = min((s.through for s in self.history.requests.values() if s.through >= seq), default=None)
         if sent is not None:
             here = [entry for entry in here if entry.fact.seq <= sent]
         elif not step.last:

@@ -74,7 +74,7 @@ class ResponsesWire(Wire):
         earlier = before if isinstance(before, ResponsesWire) else None
         self.items: ItemsContext = ItemsContext(context, earlier.items if earlier is not None else None)
         made = (earlier.head, earlier.context.transcript) if earlier is not None else None
-        self.head = self.items.head = build(preamble.Wire(), context.transcript, context.chain, made)
+        self.head = self.items.head = build(preamble.Wire(), context.transcript, context.history, made)
 
     @override
     def bind(self, results: Results, updates: Updates) -> None:

@@ -23,7 +23,7 @@ def choose(items: ItemsContext, piece: Piece, draft: Draft) -> None:
     why = _barrier(items, draft) or _unreadable(items, draft.entry, raw)
     if why is None and piece.part.alone:
         why = Refusal("dropped_reasoning", "what it led to did not arrive whole", "OAR-REASON-009")
-    if why is None and items.chain.chosen(REASONING, _subject(piece, draft)):
+    if why is None and items.history.chosen(REASONING, _subject(piece, draft)):
         why = Refusal("dropped_reasoning", "a request left it out; it stays out", "OAR-REASON-012")
     if why is not None:
         _leave_out(piece, draft, why)
@@ -57,7 +57,7 @@ def _barrier(items: ItemsContext, draft: Draft) -> Refusal | None:
     if items.options.account == "other":
         message = "reasoning is bound to the account that it was written in"
         return Refusal("foreign_signature", message, "OAR-REASON-006")
-    if fact.seq <= items.chain.barred:
+    if fact.seq <= items.history.reasoning_cutoff:
         return Refusal("dropped_reasoning", "a request with it was refused", "OAR-REASON-006")
     return None
 

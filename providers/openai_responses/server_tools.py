@@ -49,7 +49,7 @@ def _verdict(items: ItemsContext, step: Step, call: ServerCall) -> tuple[str, st
     raw = call.part.raw.value if call.part.raw is not None else None
     if not isinstance(raw, dict) or call.part.form not in wire.ITEMS:
         return "it is the call of another provider's server", "OAR-STRUCT-005"
-    if items.chain.chosen(SERVER_CALL, call.key):
+    if items.history.chosen(SERVER_CALL, call.key):
         return "a request left it out; it stays out", "OAR-HOST-002"
     form = str(call.part.form)
     if form in wire.NEEDS_ID and not (isinstance(raw.get("id"), str) and schema_keys.fits(form, raw["id"])):
