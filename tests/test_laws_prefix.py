@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from judging import JUDGES
 from known_gaps import gap
 from lawful import Case, law, projected
-from views import heads, lines
+from views import heads, lines, unmarked
 
 import normalizer
 from normalizer.rules import rejects
@@ -54,7 +54,7 @@ class Later:
             if cause in kinds:
                 return cause
         if what == "history":
-            return self._given_up() or self._tools_in_it(kinds) or self._rule_would_break()
+            return self._given_up() or self._tools_in_it(kinds) or self._unbound() or self._rule_would_break()
         if what == "tools":
             declared = "tools_declared" in kinds and "tools" not in self.case.judge.later
             return "tools" if declared else self._undeclared_call()
@@ -69,6 +69,20 @@ class Later:
         }
         called = {part.name for part in parts if part.kind == "tool_call"}
         return "undeclared tool" if called - names else None
+
+    def _unbound(self) -> str | None:
+        """Only reasoning went, which is bound to heads that changed, for a reason that is asked for by itself."""
+        assert self.now is not None
+        was, now = (
+            [
+                unmarked(piece.raw)
+                for piece in self.case.judge.pieces(request)
+                if piece.kind != "reasoning" and piece.entry >= 0
+            ]
+            for request in (self.before, self.now.request)
+        )
+        heads_changed = self.changed() - {"history"}
+        return "reasoning behind changed heads" if heads_changed and now[: len(was)] == was else None
 
     def _tools_in_it(self, kinds: set[str]) -> str | None:
         """Tools that came later were declared in the history, and others are offered now."""
