@@ -222,11 +222,6 @@ def sealed(text: str, subject: str) -> str:
     return f"{text}\n[seal {seal(subject, text)}]"
 
 
-def resealed(text: str, subject: str) -> str:
-    """A sealed text under another subject; the words stay."""
-    return sealed(text.rpartition("\n")[0], subject)
-
-
 def read_back(text: str, subject: str | None) -> ReadBack | None:
     """The notice that this text is, whole and for this call; None where it is an ordinary text.
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from normalizer.facts import PLACEHOLDER
-from normalizer.parts import Json, Text
+from normalizer.parts import Text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -330,6 +330,3 @@ def words(content: str | tuple[ResultPart, ...]) -> str:
     if isinstance(content, str):
         return content
     return "\n".join(part.text for part in content if isinstance(part, Text))
-
-
-EMPTY_ARGUMENTS = Json("{}")

@@ -235,13 +235,6 @@ def fragment_line(fragment: Fragment) -> str:
     return _line(place(fragment.line, fragment.pointer), "fragment", said)
 
 
-def outcome_line(key: str, name: str, outcome: Outcome) -> str:
-    """A call and its outcome as one line."""
-    how = {True: ", an error", False: "", None: ""}[outcome.is_error]
-    by = f", by {outcome.by}" if outcome.by else ""
-    return excerpt(f"{key} {name}: {outcome.kind}{how}{by} ({outcome.basis.replace('_', ' ')})", LINE_LIMIT)
-
-
 def tally(kinds: Iterable[str]) -> str:
     """`2 completed, 1 unknown`: how often each word occurs, in order of first appearance."""
     counts: dict[str, int] = {}

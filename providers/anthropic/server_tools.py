@@ -105,11 +105,6 @@ def waits(step: Step) -> bool:
     )
 
 
-def brings(entry: Entry, held: frozenset[str]) -> bool:
-    """Whether a reply holds the result of a call that was open before it."""
-    return any(key in held for key in entry.calls)
-
-
 def _paused(entry: Entry) -> bool:
     return getattr(entry.fact, "stop_reason", None) in ("pause_turn", "compaction")
 
