@@ -16,8 +16,9 @@ demo: .venv/installed
 	@echo
 	@$(BIN)/transcript-normalizer show fixtures/demo/session.jsonl
 
+# Two workers, and the tests of a file in one of them; `pytest` alone does the same, one after the other.
 test: .venv/installed
-	$(BIN)/python -m pytest -q
+	$(BIN)/python -m pytest -q -n 2 --dist loadfile
 
 soak: .venv/installed
 	$(BIN)/python -m pytest -q -m soak

@@ -58,7 +58,7 @@ def backend(request: pytest.FixtureRequest) -> str:
 
 
 def test_what_it_printed_is_its_result(backend: str) -> None:
-    run = execute(LocalCommand(python("print('a'); print('b')")), backend)
+    run = execute(command("print('a'); print('b')", tell=60), backend)
     assert run.end == Finished(content="a\nb\n", exit_code=0)
     assert run.recorder.kinds == ["call_completed"]
     fact = run.recorder.facts[0]
@@ -284,9 +284,11 @@ def test_a_command_that_survives_everything_is_unknown(monkeypatch: pytest.Monke
     monkeypatch.setattr(posix.os, "killpg", lambda *_: None)
     monkeypatch.setattr(psutil.Process, "send_signal", lambda *_: None)
     run = execute(
-        command("import os, time; print(os.getpid()); print('ready'); time.sleep(2)", kill=0.2),
+        command("import os, time; print(os.getpid()); print('ready'); time.sleep(60)", kill=0.2),
         stop_at="ready",
     )
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pids(run)[0], signal.SIGKILL)
     assert isinstance(run.end, Unknown)
     assert run.end.residue[0].startswith("python")
     assert run.recorder.kinds[-1] == "contact_lost"
@@ -298,7 +300,7 @@ def test_a_command_that_survives_everything_is_unknown(monkeypatch: pytest.Monke
 
 
 def test_a_tool_deaf_to_polite_signals_is_killed_after_the_limit(backend: str) -> None:
-    run = execute(command(STUBBORN), backend, stop_at="ready")
+    run = execute(command(STUBBORN, interrupt=1, terminate=1), backend, stop_at="ready")
     assert run.end == Stopped(by="user", signal="SIGKILL")
     assert run.recorder.output == "ready\nSIGINT\nSIGTERM\n"
 
