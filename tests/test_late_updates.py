@@ -9,13 +9,14 @@ import pytest
 
 import normalizer
 from normalizer import facts as f
+from normalizer import registry
 from normalizer.parts import Json, Reasoning, Text, ToolCall
 from normalizer.projecting.sent_record import request_sent
 
 if TYPE_CHECKING:
     from normalizer.facts import Fact
 
-TARGETS = ("openai_chat", "openai_responses")
+TARGETS = tuple(registry.PROVIDERS)
 
 
 class Story:
@@ -47,8 +48,14 @@ class Story:
 
 
 def history(projection: normalizer.Projection) -> list[Any]:
+    """The items of a request, block by block: a last message may grow at its end (the prefix is one of blocks)."""
     items: list[Any] = projection.request.get("input") or projection.request["messages"]
-    return items
+    found = []
+    for item in items:
+        content = item.get("content")
+        parted = isinstance(content, list)
+        found.extend([{**item, "content": block} for block in content] if parted else [item])
+    return found
 
 
 def kinds(projection: normalizer.Projection) -> set[str]:
