@@ -245,3 +245,19 @@ def test_a_refusal_that_was_sent_stays_when_the_reply_comes() -> None:
     before = story.sent()
     story.add(f.ModelReplied, parts=(Text("Not paid."),), api="openai_responses")
     assert history(story.project())[: len(before)] == before
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_a_call_of_a_refused_reply_that_ran_is_rendered_as_text(target: str) -> None:
+    """The reply is no history, but what its call did happened."""
+    story = Story(target)
+    story.said("Bake.")
+    story.called(api=next(other for other in TARGETS if other != target), stop_reason="refusal")
+    story.add(f.StartPermitted, call_id="c1")
+    story.add(f.CallCompleted, call_id="c1", content="forty loaves")
+    story.said("And?")
+    projection = story.project()
+    assert {"dropped_turn", "told_as_text"} <= kinds(projection)
+    told = [item for item in history(projection) if "forty loaves" in json.dumps(item)]
+    assert [item["role"] for item in told] == ["user"]
+    assert "In it goes." not in json.dumps(projection.request)
