@@ -232,11 +232,14 @@ def _stands(call: Call, outcome: str) -> bool:
 def displaced(account: Account, entry: Entry, call: Call, *, strict: bool) -> bool:
     """Whether something was said between a call's reply and its result that stands behind the result in the request.
 
-    `strict`: it has to be seen there; else it is enough that it was said.
+    `strict`: it has to be seen there; else it is enough that it was said. A result that was read before its call stands
+    behind it in every request; live, a tool may be run while the reply to a request comes in.
     """
     fact, at = call.result, account.where.get(("result", account.ids.get(call.key, "")))
     if fact is None or at is None:
         return False
+    if fact.seq < entry.fact.seq and not getattr(entry.fact, "answers", None):
+        return True
     behind = False
     for other in account.transcript.entries:
         if other is entry:

@@ -70,6 +70,7 @@ class FastPath:
         ids, calls, keys = self._ids, self._calls, iter(reply.calls)
         group: int | None = None
         last = -1
+        began = reply.fact.seq if not reply.fact.answers else -1
         part: Any
         for part in reply.parts:
             kind = part.kind
@@ -79,8 +80,8 @@ class FastPath:
                 key = next(keys)
                 if key is None or ids[key] != part.id or (done := recorded_text(calls[key])) is None:
                     return None
-                # results in another order, or out of several messages, are a matter for the long way
-                if done.seq < last or (results and done.group != group):
+                # results in another order, out of several messages or from before the reply take the long way
+                if done.seq < max(last, began) or (results and done.group != group):
                     return None
                 group, last = done.group, done.seq
                 results.append((part, done.content))  # type: ignore[arg-type]

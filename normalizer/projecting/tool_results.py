@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from normalizer import notices
+from normalizer.folding.placement import displaced
 from normalizer.projecting.draft import RENDERED_AS_TEXT, Answered
 
 if TYPE_CHECKING:
@@ -163,18 +164,15 @@ class ToolResults:
         rendered.choices.append((RENDERED_AS_TEXT, call.key, None))
 
     def _note_moved(self, sent: list[tuple[Call, CallFact]], draft: Draft) -> None:
-        """Report results that stood behind text of the user's side, or behind a later reply."""
+        """Report results that stand elsewhere on record; readers report the same as `displaced_result`."""
         if not sent:
             return
         step = draft.step
-        places = [entry.fact.seq for entry in step.behind if self._wire.stands_here(entry)]
+        behind = [entry for entry in step.behind if self._wire.stands_here(entry)]
         if not step.last:
-            places.append(self._entries[step.end].fact.seq)
-        if not places:
-            return
-        cutoff = min(places)
+            behind.append(self._entries[step.end])
         for call, fact in sent:
-            if fact.seq > cutoff:
+            if displaced(call, draft.entry, behind):
                 draft.changed = True
                 draft.reports.moved_result(call, fact.fact_id)
 
