@@ -5,7 +5,8 @@
 The history is that of a coding agent: text and a call with arguments in each reply, a result of some forty
 lines behind it, now and then words of a person. "Building" is what `client.messages.create` does up to the
 transport (a mock). Cold is read, fold and project from parsed JSON; warm is folding and projecting one more
-turn on top of what was projected before. Ratios are medians of rounds, each against the building of its round.
+turn on top of what was projected before. Check is judging the request; its price is told in read, fold and project of
+the same round. Ratios are medians of rounds, each against the building of its round.
 """
 
 from __future__ import annotations
@@ -30,7 +31,8 @@ if TYPE_CHECKING:
 
 MODEL = "claude-opus-4-8"
 TOOLS = [{"name": "run_command", "description": "Run a command", "input_schema": {"type": "object"}}]
-COLD_LIMIT, WARM_LIMIT, GROWTH_LIMIT = 1.0, 0.02, 1.5
+COLD_LIMIT, WARM_LIMIT, GROWTH_LIMIT, CHECK_LIMIT = 1.0, 0.02, 1.5, 1.0
+HISTORY = {"history": True}
 
 
 def history(length: int) -> list[dict[str, Any]]:
@@ -118,7 +120,7 @@ def measure(length: int, rounds: int) -> dict[str, list[float]]:
     messages = history(length)
     request = {"model": MODEL, "max_tokens": 1024, "messages": messages, "tools": TOOLS}
     sdk = client()
-    found: dict[str, list[float]] = {"SDK building": [], "cold": [], "repair": [], "warm": []}
+    found: dict[str, list[float]] = {"SDK building": [], "cold": [], "check": [], "repair": [], "warm": []}
 
     def cold() -> normalizer.Projection:
         return normalizer.project(
@@ -128,6 +130,7 @@ def measure(length: int, rounds: int) -> dict[str, list[float]]:
     for _ in range(rounds):
         found["SDK building"].append(timed(lambda: sdk.messages.create(**request)))
         found["cold"].append(timed(cold))
+        found["check"].append(timed(lambda: normalizer.check(request, "anthropic", context=HISTORY)))
         found["repair"].append(timed(lambda: normalizer.repair(request)))
         gc.collect()
     facts = normalizer.read(request).facts
@@ -142,6 +145,12 @@ def measure(length: int, rounds: int) -> dict[str, list[float]]:
         projection = normalizer.project(transcript, "anthropic", open_calls="unknown", previous=projection)
         found["warm"].append(time.perf_counter() - start)
     return found
+
+
+def tell_check(found: dict[str, list[float]]) -> None:
+    """Print what a check costs in read+fold+project of its round: the lower quartile, since a busy machine adds."""
+    ratios = sorted(check / cold for check, cold in zip(found["check"], found["cold"], strict=True))
+    print(f"  a check is {ratios[len(ratios) // 4]:.3f} x read+fold+project")
 
 
 def main() -> None:
@@ -160,12 +169,14 @@ def main() -> None:
             pairs = zip(seconds, found["SDK building"], strict=False)
             ratio = middle / building if name == "warm" else statistics.median(a / b for a, b in pairs)
             print(f"  {name:<14} {middle * 1e3:9.3f} ms   {ratio:7.4f} x the SDK's building")
+        tell_check(found)
         warm[length] = statistics.median(found["warm"])
     if len(warm) > 1:
         first, last = min(warm), max(warm)
         print(f"warm at {last} messages is {warm[last] / warm[first]:.2f} x warm at {first}")
     print(
-        f"limits: cold {COLD_LIMIT} x, warm {WARM_LIMIT} x at 2000 messages and {GROWTH_LIMIT} x its time at 200"
+        f"limits: cold {COLD_LIMIT} x, warm {WARM_LIMIT} x at 2000 messages and {GROWTH_LIMIT} x its time at 200,"
+        f" check {CHECK_LIMIT} x read+fold+project"
     )
 
 

@@ -121,7 +121,7 @@ def building(api: str) -> Callable[..., object]:
 def measure(api: str, length: int, rounds: int) -> dict[str, list[float]]:
     """Seconds of each round for each kind of work."""
     request, build = APIS[api](length), building(api)
-    found: dict[str, list[float]] = {"SDK building": [], "cold": [], "repair": [], "warm": []}
+    found: dict[str, list[float]] = {"SDK building": [], "cold": [], "check": [], "repair": [], "warm": []}
 
     def cold() -> normalizer.Projection:
         return normalizer.project(
@@ -131,6 +131,7 @@ def measure(api: str, length: int, rounds: int) -> dict[str, list[float]]:
     for _ in range(rounds):
         found["SDK building"].append(cost.timed(lambda: build(**request)))
         found["cold"].append(cost.timed(cold))
+        found["check"].append(cost.timed(lambda: normalizer.check(request, api, context=cost.HISTORY)))
         found["repair"].append(cost.timed(lambda: normalizer.repair(request)))
         gc.collect()
     facts = normalizer.read(request).facts
@@ -163,6 +164,7 @@ def tell(api: str, lengths: list[int], rounds: int) -> None:
             pairs = zip(seconds, found["SDK building"], strict=False)
             ratio = middle / middle_building if name == "warm" else statistics.median(a / b for a, b in pairs)
             print(f"  {name:<14} {middle * 1e3:9.3f} ms   {ratio:7.4f} x the SDK's building")
+        cost.tell_check(found)
         warm[length] = statistics.median(found["warm"])
     if len(warm) > 1:
         first, last = min(warm), max(warm)
@@ -179,7 +181,7 @@ def main() -> None:
         tell(api, [int(length) for length in options.messages.split(",")], options.rounds)
     print(
         f"limits: cold {cost.COLD_LIMIT} x, warm {cost.WARM_LIMIT} x at 2000 messages"
-        f" and {cost.GROWTH_LIMIT} x its time at 200"
+        f" and {cost.GROWTH_LIMIT} x its time at 200, check {cost.CHECK_LIMIT} x read+fold+project"
     )
 
 

@@ -20,9 +20,10 @@ from normalizer.errors import (
 )
 from normalizer.findings import Reading
 from normalizer.folding.fold_run import fold
-from normalizer.inputs import read, read_stream
+from normalizer.journal import live_side
+from normalizer.projecting.sent_record import request_sent
 from normalizer.projection import Projection
-from normalizer.repairing import Repair, check, project, repair
+from normalizer.repairing import Repair, check, project, read, read_stream, repair
 from normalizer.transcript import Transcript
 
 if TYPE_CHECKING:
@@ -54,7 +55,19 @@ __all__ = [
     "read_stream",
     "recover",
     "repair",
+    "request_sent",
 ]
+
+
+def _conversation(journal: Any, conversation: str) -> Any:
+    return import_module("normalizer.live.conversation").Conversation(journal, conversation)
+
+
+def _async_conversation(journal: Any, conversation: str) -> Any:
+    return import_module("normalizer.live.conversation_async").AsyncConversation(journal, conversation)
+
+
+live_side.connect(conversation=_conversation, async_conversation=_async_conversation)
 
 # The live side, imported on first use: a program that only repairs does without it.
 _LIVE = {
@@ -64,7 +77,9 @@ _LIVE = {
 }
 
 
-def __getattr__(name: str) -> Any:
-    if name in _LIVE:
-        return getattr(import_module(_LIVE[name]), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+if not TYPE_CHECKING:  # or every wrong name would be taken for one that is there
+
+    def __getattr__(name: str) -> Any:
+        if name in _LIVE:
+            return getattr(import_module(_LIVE[name]), name)
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

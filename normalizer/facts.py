@@ -9,15 +9,16 @@ All kinds of facts stand here together, however long the module is: it is the cl
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, ClassVar, Final, Literal, TypeAlias
-
-from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
+from functools import cache
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal, TypeAlias
 
 from normalizer.errors import UnreadableInput
-from normalizer.parts import Json, Part, ResultPart, Tool
+from normalizer.parts import BY_KIND, Json, Part, ResultPart, Tool
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
+
+    from pydantic import TypeAdapter
 
 PLACEHOLDER: Final = "placeholder"
 """How the evidence of an attested outcome begins that rests on a made-up text: its content is no output."""
@@ -35,7 +36,7 @@ class Observation:
     the facts that were read from one message, and keeps that message's borders.
     """
 
-    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
+    __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
 
     fact_id: str
     seq: int = 0
@@ -481,13 +482,44 @@ ConversationFact: TypeAlias = (
 )
 Fact: TypeAlias = ConversationFact | TurnFact | CallFact
 
-FACT: TypeAdapter[Fact] = TypeAdapter(Annotated[Fact, Field(discriminator="kind")])
-FACTS: TypeAdapter[tuple[Fact, ...]] = TypeAdapter(tuple[Annotated[Fact, Field(discriminator="kind")], ...])
+if TYPE_CHECKING:
+    FACT: TypeAdapter[Fact]
+    FACTS: TypeAdapter[tuple[Fact, ...]]
+
+
+@cache
+def fact_validator() -> TypeAdapter[Fact]:
+    """`FACT`: the validator of one fact, built on first use, which loads pydantic and takes a tenth of a second."""
+    from pydantic import TypeAdapter  # noqa: PLC0415 - as above: a program that only repairs does without it
+
+    return TypeAdapter(Annotated[Fact, BY_KIND])
+
+
+@cache
+def facts_validator() -> TypeAdapter[tuple[Fact, ...]]:
+    """`FACTS`: the validator of a list of facts, built on first use as well."""
+    from pydantic import TypeAdapter  # noqa: PLC0415 - as above
+
+    return TypeAdapter(tuple[Annotated[Fact, BY_KIND], ...])
+
+
+_VALIDATORS: Final[dict[str, Callable[[], TypeAdapter[Any]]]] = {
+    "FACT": fact_validator,
+    "FACTS": facts_validator,
+}
+
+
+if not TYPE_CHECKING:  # or every wrong name would be taken for one that is there
+
+    def __getattr__(name: str) -> Any:
+        if name in _VALIDATORS:
+            return _VALIDATORS[name]()
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def dump(fact: Fact) -> bytes:
     """One line of JSON, UTF-8, without a line end. What is absent (None) is left out."""
-    return FACT.dump_json(fact, exclude_none=True)
+    return fact_validator().dump_json(fact, exclude_none=True)
 
 
 def dump_lines(facts: Iterable[Fact]) -> bytes:
@@ -500,10 +532,13 @@ def load_lines(data: bytes) -> Iterator[Fact]:
 
     Raises UnreadableInput with the number of the line that is no fact.
     """
+    from pydantic import ValidationError  # noqa: PLC0415 - as above
+
+    validate = fact_validator().validate_json
     for number, line in enumerate(data.split(b"\n"), start=1):
         if line.strip():
             try:
-                yield FACT.validate_json(line)
+                yield validate(line)
             except ValidationError as error:
                 first = error.errors(include_url=False, include_input=False, include_context=False)[0]
                 pointer = "".join(f"/{step}" for step in first["loc"][1:])

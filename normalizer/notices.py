@@ -71,6 +71,7 @@ _BODIES: Final[dict[tuple[str, str], str]] = {
     ("completed", "completed"): "It ran to its end; its output is not recorded.",
     ("completed", "attested"): "It ran to its end; its output is not recorded.",
 }
+_NO_TEXT: Final = "It ran to its end; it put out no text."
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +132,10 @@ def body(call: Call, kind: str, replaced: Notices | None = None) -> str:
     basis = call.outcome.basis
     if call.outcome.kind == "pending" and kind == "unknown":
         basis = "not_recorded" if basis == "waiting" else "no_end_recorded"
-    return " ".join([_BODIES[kind, basis], *_details(call, kind)]) + _output(call, kind)
+    # a result that is on record is asked about only where it holds no text
+    recorded = kind == "completed" and getattr(call.result, "content", None) is not None
+    ended = _NO_TEXT if recorded else _BODIES[kind, basis]
+    return " ".join([ended, *_details(call, kind)]) + _output(call, kind)
 
 
 def _details(call: Call, kind: str) -> list[str]:
@@ -216,11 +220,6 @@ def seal(subject: str, text: str) -> str:
 def sealed(text: str, subject: str) -> str:
     """The text with its seal as the last line."""
     return f"{text}\n[seal {seal(subject, text)}]"
-
-
-def resealed(text: str, subject: str) -> str:
-    """A sealed text under another subject; the words stay."""
-    return sealed(text.rpartition("\n")[0], subject)
 
 
 def read_back(text: str, subject: str | None) -> ReadBack | None:

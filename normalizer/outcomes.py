@@ -8,7 +8,7 @@ says that nothing was started. Facts that contradict each other are conflicts; n
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeAlias
 
 from normalizer.util.redaction import named
 
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from normalizer.facts import CallFact, OutcomeKind
-    from normalizer.transcript import Turn
 
 Basis: TypeAlias = Literal[
     "completed",
@@ -35,12 +34,24 @@ Basis: TypeAlias = Literal[
 ]
 
 
+class TurnState(Protocol):
+    """What counts of the turn that a call was made in; a `Turn` of the transcript is one."""
+
+    @property
+    def gated(self) -> bool:
+        """Whether its permits are on record, so that a call without one never ran."""
+
+    @property
+    def marks(self) -> frozenset[str]:
+        """Its marks in the table: some of `gated`, `cancelling`, `over`."""
+
+
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """What is known about a call. `kind` is one of the five outcomes, or `pending`, which is none.
 
     `basis` says on what it rests. `is_error` is of a completed call: whether its result is an error, None where that
-    is not known. `by` and `reason` are told only where a fact says them.
+    is not known. `by` and `reason` are there only where a fact says them.
     """
 
     kind: OutcomeKind | Literal["pending"]
@@ -129,7 +140,7 @@ def mark(fact: CallFact) -> str | None:
     return None if fact.kind in _SILENT else fact.kind
 
 
-def decide(facts: Sequence[Any], turn: Turn | None, *, valid_arguments: bool = True) -> Outcome:
+def decide(facts: Sequence[Any], turn: TurnState | None, *, valid_arguments: bool = True) -> Outcome:
     """The outcome of a call with these facts, in order of `seq`, in this turn (None: no turn is recorded)."""
     if len(facts) == 1 and facts[0].kind == "call_completed":  # the usual case, and the table's first row
         return _COMPLETED[facts[0].is_error]
@@ -139,7 +150,7 @@ def decide(facts: Sequence[Any], turn: Turn | None, *, valid_arguments: bool = T
     marks = {found for fact in facts if (found := mark(fact))}
     if turn is not None:
         marks |= turn.marks
-    if not valid_arguments and not any(map(_told_unknown, facts)):
+    if not valid_arguments and not any(map(_rendered_unknown, facts)):
         marks.add("bad_arguments")
     word = _newest_word(facts, marks)
     if word is None:
@@ -151,13 +162,13 @@ def decide(facts: Sequence[Any], turn: Turn | None, *, valid_arguments: bool = T
     return _with_details(row, facts)
 
 
-def _told_unknown(fact: Any) -> bool:
-    """Whether a notice told the call as unknown, which it does in spite of broken arguments for a sign of a start."""
+def _rendered_unknown(fact: Any) -> bool:
+    """Whether a notice rendered the call as unknown: in spite of broken arguments, for a sign of a start."""
     return fact.kind == "outcome_attested" and fact.notice is not None and fact.outcome == "unknown"
 
 
 def _superseded(facts: Sequence[Any]) -> Sequence[Any]:
-    """Without what was told of the call before late news about it: the news corrects it."""
+    """Without what was rendered of the call before a late update about it, which corrects it."""
     late = max((f.seq for f in facts if f.kind == "outcome_attested" and f.late), default=None)
     if late is None:
         return facts
@@ -195,7 +206,7 @@ def _with_details(row: Row, facts: Sequence[Any]) -> Outcome:
     return Outcome(row.outcome, row.basis, by=by, reason=reason)
 
 
-def conflicts(call_id: str, facts: Sequence[CallFact], turn: Turn | None) -> tuple[Conflict, ...]:
+def conflicts(call_id: str, facts: Sequence[CallFact], turn: TurnState | None) -> tuple[Conflict, ...]:
     """The contradictions among the facts of one call."""
     if len(facts) < 2 and not (turn and turn.gated):
         return ()

@@ -10,11 +10,9 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
-from pydantic import Field
-from pydantic_core import core_schema
-
 if TYPE_CHECKING:
     from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
+    from pydantic_core import core_schema
 
 _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
@@ -85,6 +83,8 @@ class Json:
     def __get_pydantic_core_schema__(
         cls, _source: Any, _handler: GetCoreSchemaHandler
     ) -> core_schema.CoreSchema:
+        from pydantic_core import core_schema  # noqa: PLC0415 - loaded when a validator is built
+
         def take(value: Any) -> Json:
             if isinstance(value, Json):
                 return value
@@ -104,13 +104,39 @@ class Json:
         return {"description": "A JSON text, or the JSON value itself."}
 
 
-OptionalId: TypeAlias = Annotated[str | None, Field(default=None)]
+class _ByKind:
+    """Of a union: `kind` says which of its members a value is. As pydantic's `Field(discriminator="kind")`, without
+    loading pydantic before a validator is built.
+    """
+
+    def __get_pydantic_core_schema__(
+        self, union: Any, handler: GetCoreSchemaHandler
+    ) -> core_schema.CoreSchema:
+        from pydantic import Field  # noqa: PLC0415 - loaded when a validator is built
+
+        return handler(Annotated[union, Field(discriminator="kind")])
+
+
+class _AbsentIsNone:
+    """Of a field without a default in Python: where JSON leaves it out, it is None."""
+
+    def __get_pydantic_core_schema__(
+        self, kind: Any, handler: GetCoreSchemaHandler
+    ) -> core_schema.CoreSchema:
+        from pydantic_core import core_schema  # noqa: PLC0415 - loaded when a validator is built
+
+        return core_schema.with_default_schema(handler(kind), default=None)
+
+
+BY_KIND = _ByKind()
+
+OptionalId: TypeAlias = Annotated[str | None, _AbsentIsNone()]
 """An id that the record may not have; left out of the JSON form where it is None."""
 
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """Words. `raw` is kept where the block says more than its text (citations, a cache mark)."""
+    """Readable text. `raw` is kept where the block says more than its text (citations, a cache mark)."""
 
     text: str
     raw: Json | None = None
@@ -119,7 +145,8 @@ class Text:
 
 @dataclass(frozen=True, slots=True)
 class Reasoning:
-    """A model's reasoning. `text` is what can be read of it; the seal that makes it replayable is in `raw`.
+    """A model's reasoning. `text` is what can be read of it; its signature or encrypted content, which makes it
+    replayable, is in `raw`.
 
     `alone`: what it led to did not arrive whole.
     """
@@ -192,11 +219,11 @@ class Opaque:
 
 Part = Annotated[
     Text | Reasoning | Media | ToolCall | ServerToolCall | ServerToolResult | Opaque,
-    Field(discriminator="kind"),
+    BY_KIND,
 ]
 """Everything that an entry can hold."""
 
-ResultPart = Annotated[Text | Media | Opaque, Field(discriminator="kind")]
+ResultPart = Annotated[Text | Media | Opaque, BY_KIND]
 """What a tool's result can hold."""
 
 

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeAlias
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from normalizer.facts import Choice, Digest, News, Told
     from normalizer.parts import Json
-    from normalizer.projecting.call_ids import WireIds
     from normalizer.transcript import Call
+    from normalizer.util.sharing import SharedDict
 
 AdjustmentKind: TypeAlias = Literal[
     "notice",
@@ -62,16 +62,16 @@ class Adjustment:
 
 
 Notices: TypeAlias = "Callable[[Call], str | None]"
-"""A caller's words for an outcome: the body of the notice, or None for ours."""
+"""A caller's text for an outcome: the body of the notice, or None for ours."""
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
     """What may be asked of a projection.
 
-    `open_calls`: `refuse` raises OpenCalls, `say_running` tells a pending call as running, `unknown` treats
+    `open_calls`: `refuse` raises OpenCalls, `say_running` renders a pending call as running, `unknown` treats
     it as if its turn were over. `server_tools`: `drop` leaves another provider's server tools out, `quote`
-    tells them as text. `stored`: the provider holds the history before what is new. `bridges`: a marked
+    renders them as text. `stored`: the provider holds the history before what is new. `bridges`: a marked
     notice may end a turn where an API cannot take a user message behind results. `account`: `other` where it
     is not the one that the replies came from.
     """
@@ -87,7 +87,7 @@ class Options:
     container_expired: bool = False
 
     def chosen(self) -> dict[str, Any]:
-        """What was asked for beside the chain (model, profile, account); of own notices only that there are any."""
+        """What was asked for beside model, profile and account; of own notices only that there are any."""
         asked = {
             name: getattr(self, name) for name in _CHOICES if getattr(self, name) != getattr(_DEFAULTS, name)
         }
@@ -100,7 +100,7 @@ _DEFAULTS: Final = Options()
 
 @dataclass(frozen=True, slots=True)
 class Sending:
-    """What `request_sent` has to record of a projection, beyond what the facts and the chain's base give."""
+    """What `request_sent` has to record of a projection, beyond what the facts and the request before it give."""
 
     target: str
     model: str | None
@@ -115,21 +115,29 @@ class Sending:
     options: Json | None = None
 
 
+class CallIds(Protocol):
+    """The ids of calls in a request."""
+
+    @property
+    def by_key(self) -> SharedDict[str, str]:
+        """They, by the keys of the calls."""
+
+
 @dataclass(frozen=True, eq=False)
 class Projection:
     """A request and its account.
 
     `request` is the body of the call as JSON: `model` if known, the history, and those settings that the history
-    decides. Its messages are shared between projections; never edit them. `late_news` are the texts of news about
-    calls that were told before. `ready` is False where there is nothing to ask yet (the history ends with a finished
-    reply).
+    decides. Its messages are shared between projections; never edit them. `late_news` are the texts of late updates
+    about calls that were rendered before. `ready` is False where there is nothing to ask yet (the history ends with a
+    finished reply).
     """
 
     request: dict[str, Any]
     adjustments: tuple[Adjustment, ...]
     late_news: tuple[str, ...]
     ready: bool
-    _ids: WireIds = field(repr=False)
+    _ids: CallIds = field(repr=False)
     _sending: Callable[[], Sending] = field(repr=False)
     _kept: Any = field(default=None, repr=False)
 

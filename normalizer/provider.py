@@ -47,7 +47,7 @@ class Projector(Protocol):
 class Provider:
     """One wire format. `sniff` says how well a parsed value fits it: 0 (not at all) to 100 (certainly).
 
-    `borrow` reads a request that stays its caller's: it copies what it keeps, and raises `cleaning.Unclean` where the
+    `borrow` reads a request that stays its caller's: it copies what it keeps, and raises `Unclean` where the
     value has to be taken over first.
 
     `yielding` names, for rules that a history can break because of a setting, the setting that gives way. `profiles`

@@ -25,6 +25,11 @@ def targets() -> tuple[str, ...]:
     return tuple(PROVIDERS)
 
 
+def session_formats() -> tuple[str, ...]:
+    """The names of all formats of session files."""
+    return tuple(FORMATS)
+
+
 def names() -> tuple[str, ...]:
     """The names of everything that can be read: session formats, targets, and our own facts."""
     return (*FORMATS, *PROVIDERS, "facts")

@@ -7,32 +7,76 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NoReturn
+from functools import wraps
+from typing import TYPE_CHECKING, Any, NoReturn, ParamSpec, TypeVar
 
 from normalizer import registry
 from normalizer.errors import CannotProject, RuleViolations, UnreadableInput
 from normalizer.folding.fold_run import fold
-from normalizer.inputs import read, shape_of
 from normalizer.options import REASON, checked_options, checked_origin, checked_profile
 from normalizer.parts import Json
 from normalizer.projection import Adjustment, Projection
-from normalizer.reading import host_facts, sanitizing
+from normalizer.reading import host_facts, inputs, sanitizing
 from normalizer.rules import judge, rejects
+from normalizer.rules.again import judgement
 from normalizer.util.collector import collector_paused
+from normalizer.util.text import shape_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from normalizer.facts import Fact
     from normalizer.findings import Finding, Fragment, Leftover, Reading
-    from normalizer.inputs import Source
     from normalizer.provider import Provider
+    from normalizer.reading.inputs import Source
     from normalizer.reporting.types import ReportDict
     from normalizer.rules import Violation
+    from normalizer.rules.again import Judgement
     from normalizer.transcript import Transcript
 
 
-@sanitizing.depth_told
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def _depth_reported(function: Callable[P, R]) -> Callable[P, R]:
+    """The function, with what is nested deeper than this language recurses reported as UnreadableInput (`too_deep`)."""
+
+    @wraps(function)
+    def run(*args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            return function(*args, **kwargs)
+        except RecursionError:
+            raise sanitizing.too_deep() from None
+
+    return run
+
+
+@_depth_reported
+@collector_paused
+def read(
+    source: Source, *, format: str | None = "auto", origin: Mapping[str, Any] | None = None, to: str | None = None,  # noqa: A002
+) -> Reading:  # fmt: skip
+    """The facts of an input, what was wrong with it, and everything that became no fact.
+
+    An input that fits several APIs alike is read as that of `to`, else as Chat Completions.
+    Raises UnreadableInput (`no_messages` where there is nothing in it) and UnknownFormat.
+    """
+    known = checked_origin(origin)
+    name = "auto" if format is None else format
+    return inputs.read(source, name=name, origin=known, to=to, readers=registry)
+
+
+@_depth_reported
+def read_stream(events: Iterable[Any], target: str) -> Reading:
+    """The facts of a stream's events, up to where it ends or is cut.
+
+    Events are SDK objects, parsed `data`, or SSE text.
+    """
+    return inputs.read_events(events, registry.provider(target).assembler())
+
+
+@_depth_reported
 @collector_paused
 def project(
     transcript: Transcript, target: str, *, previous: Projection | None = None, **options: Any
@@ -46,7 +90,7 @@ def project(
     return registry.provider(target).project(transcript, checked_options(options, previous), previous)
 
 
-@sanitizing.depth_told
+@_depth_reported
 def check(
     request: Any, target: str, *, profile: str | None = None, context: Mapping[str, Any] | None = None
 ) -> tuple[Violation, ...]:
@@ -80,13 +124,30 @@ class Repair:
     violations_after: tuple[Violation, ...]
 
     def report(self) -> ReportDict:
-        """All of it as a JSON-able dict, nothing cut."""
-        from normalizer.reporting.lines import report  # noqa: PLC0415 - reporting stands above this module
+        """All of it as JSON, nothing cut: `{"format": "anthropic", "to": "openai_chat", "request": {…}, …}`.
 
-        return report(self)
+        What JSON cannot hold (half a surrogate pair, NaN) is made visible in its place. Parts of the request are shared
+        with the repair: do not edit them.
+        """
+        from normalizer.reporting import lines  # noqa: PLC0415 - loaded for those who want a report
+
+        return {
+            "format": self.format,
+            "to": self.to,
+            "ready": self.ready,
+            "request": lines.request_dict(self.request),
+            "ids": lines.ids_dict(self.ids),
+            "outcomes": lines.outcomes(self.transcript),
+            "findings": [lines.finding_dict(found) for found in self.findings],
+            "adjustments": [lines.adjustment_dict(made) for made in self.adjustments],
+            "leftovers": [lines.leftover_dict(left) for left in self.leftovers],
+            "fragments": [lines.fragment_dict(cut) for cut in self.fragments],
+            "violations_before": [lines.violation_dict(found) for found in self.violations_before],
+            "violations_after": [lines.violation_dict(found) for found in self.violations_after],
+        }
 
 
-@sanitizing.depth_told
+@_depth_reported
 def repair(
     source: Source, *, format: str | None = "auto", to: str | None = None,  # noqa: A002
     facts: Iterable[Fact | Mapping[str, Any]] | None = (), origin: Mapping[str, Any] | None = None,
@@ -99,8 +160,8 @@ def repair(
     """
     known = checked_origin(origin)
     reading = read(source, format=format, origin=known, to=to)
-    said = host_facts.heard(facts, reading.facts)
-    transcript = fold((*reading.facts, *said.facts))
+    of_host = host_facts.completed(facts, reading.facts)
+    transcript = fold((*reading.facts, *of_host.facts))
     target = to if to is not None else _home(reading, transcript)
     provider = registry.provider(target)
     same = reading.request is not None and reading.home == target
@@ -123,25 +184,23 @@ def repair(
         dropped = ("container",) if known.get("container_expired") else ()
         request = _with_settings(reading, request, dropped)
         added = frozenset({"model"} - (reading.request or {}).keys())
-        request, after = _without_bad_settings(
-            provider, request, projection.request, context, adjustments, added
+        judged = judgement(provider.rules, request, context)
+        request, judged = _without_bad_settings(
+            provider, request, projection.request, judged, adjustments, added
         )
     else:
-        after = check(request, target, profile=options.get("profile"), context=context)
+        judged = judgement(provider.rules, request, context)
         adjustments.extend(
             Adjustment("trimmed", f"the setting {key!r} of {reading.home!r} does not go to another API",
                        content=Json.of(value).text)
             for key, value in reading.settings.items()
             if key not in request
         )  # fmt: skip
+    after = judged.violations
     before: tuple[Violation, ...] = ()
     if same and reading.request is not None:
         unchanged = reading.request == request
-        before = (
-            after
-            if unchanged
-            else check(reading.request, target, profile=options.get("profile"), context=context)
-        )
+        before = after if unchanged else judged.again(reading.request).violations
     if bad := rejects(after):
         if options["stored"] is True and reading.stored is not True:
             _say_at_odds(target, bad[0])
@@ -151,9 +210,9 @@ def repair(
         to=target,
         request=request,
         transcript=transcript,
-        findings=(*reading.findings, *said.findings, *transcript.findings),
+        findings=(*reading.findings, *of_host.findings, *transcript.findings),
         adjustments=tuple(adjustments),
-        leftovers=(*reading.leftovers, *said.leftovers),
+        leftovers=(*reading.leftovers, *of_host.leftovers),
         fragments=reading.fragments,
         ids=projection.ids,
         ready=projection.ready,
@@ -249,28 +308,28 @@ def _setting_of(provider: Provider, found: Violation) -> str:
 
 
 def _without_bad_settings(
-    provider: Provider, request: dict[str, Any], projected: dict[str, Any], context: Mapping[str, Any],
+    provider: Provider, request: dict[str, Any], projected: dict[str, Any], judged: Judgement,
     adjustments: list[Adjustment], added: frozenset[str],
-) -> tuple[dict[str, Any], tuple[Violation, ...]]:  # fmt: skip
+) -> tuple[dict[str, Any], Judgement]:  # fmt: skip
     """Leave out settings that the API would refuse; the history is not theirs to spoil. So with a model that the input
     did not name, where the kind of request takes none (`added`).
 
-    Returns the request and its violations.
+    Returns the request and the judgement on it.
     """
     while True:
-        violations = judge(provider.rules, request, context)
         bad = next(
             (
                 (found, key)
-                for found in rejects(violations)
+                for found in rejects(judged.violations)
                 if (key := _setting_of(provider, found)) in request and (key not in projected or key in added)
             ),
             None,
         )
         if bad is None:
-            return request, violations
+            return request, judged
         found, key = bad
         request = {name: value for name, value in request.items() if name != key}
+        judged = judged.again(request)
         adjustments.append(
             Adjustment("trimmed", f"the setting {key!r} is left out: {found.message}", found.rule)
         )

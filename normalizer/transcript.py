@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from normalizer.facts import PLACEHOLDER
-from normalizer.parts import Json, Text
+from normalizer.parts import Text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -38,7 +38,7 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """One round of work. `lost`: its process is gone. `marks` are its words in the outcome table."""
+    """One round of work. `lost`: its process is gone. `marks` are what counts of it in the outcome table."""
 
     turn_id: str
     status: TurnStatus = "running"
@@ -59,7 +59,7 @@ class Entry:
     """One item of the conversation, made from one fact.
 
     `calls` are the keys of the calls in `parts`, client and server calls alike, in their order; None stands for a call
-    that repeats one before it. News is the notice of an attested outcome that stood as late news in what was read.
+    that repeats one before it. News is the notice of an attested outcome that stood as a late update in what was read.
     """
 
     kind: EntryKind
@@ -69,7 +69,7 @@ class Entry:
 
     @property
     def text(self) -> str:
-        """The readable words of this entry."""
+        """The readable text of this entry."""
         return "\n".join(part.text for part in self.parts if isinstance(part, Text))
 
 
@@ -117,7 +117,7 @@ class Call:
 
     @property
     def further_results(self) -> tuple[tuple[str, str], ...]:
-        """Recorded results that differ from the one that counts: the `fact_id` of each, and its words or JSON."""
+        """Recorded results that differ from the one that counts: the `fact_id` of each, and its text or JSON."""
         first = self.result
         others = (
             [f for f in self.facts if f.kind == "call_completed" and f is not first]
@@ -326,10 +326,7 @@ class Transcript:
 
 
 def words(content: str | tuple[ResultPart, ...]) -> str:
-    """The readable words of a result's content."""
+    """The readable text of a result's content."""
     if isinstance(content, str):
         return content
     return "\n".join(part.text for part in content if isinstance(part, Text))
-
-
-EMPTY_ARGUMENTS = Json("{}")

@@ -649,3 +649,16 @@ def test_a_system_message_in_front_goes_to_the_top_and_is_told(role: str) -> Non
     repaired = repair({"model": "claude-opus-4-8", "messages": messages}, format="anthropic")
     assert (repaired.request["system"], repaired.request["messages"]) == ("Be brief.", [USER])
     assert [(note.kind, note.because) for note in repaired.adjustments] == [("moved", "ANT-SYS-004")]
+
+
+def test_what_a_system_message_says_beside_its_text_is_sent_or_reported() -> None:
+    later = {"role": "system", "content": "Be brief.", "clear_at": {"type": "turns", "value": 2}, "odd": 1}
+    payload = {"model": "claude-opus-5-5", "messages": [USER, later]}
+    own = repair(payload, format="anthropic")
+    assert own.request["messages"][1] == {key: value for key, value in later.items() if key != "odd"}
+    assert [json.loads(text or "") for text in said(own, "trimmed")] == [{"odd": 1}]
+    foreign = repair({"messages": [USER, later]}, format="anthropic", to="openai_responses")
+    assert {"role": "developer", "content": "Be brief."} in foreign.request["input"]
+    assert {"clear_at": later["clear_at"], "odd": 1} in [
+        json.loads(text or "") for text in said(foreign, "trimmed")
+    ]

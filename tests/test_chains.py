@@ -1,4 +1,4 @@
-"""What was sent to one target: chains, told states, late news, and what a refusal by the API undoes."""
+"""What was sent to one target: sent histories, told states, late news, and what a refusal by the API undoes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from normalizer.facts import Digest, Fact, News, RequestSent, Told
 from normalizer.notices import read_back
 from normalizer.parts import Json, Reasoning, Text, ToolCall
 from normalizer.projecting import canonical
-from normalizer.projecting.sent_history import chain_of
+from normalizer.projecting.sent_history import sent_history_of
 from normalizer.projecting.sent_record import request_sent
 from normalizer.testing import assert_accepts
 
@@ -257,7 +257,7 @@ def test_reasoning_that_was_read_and_sent_goes_on_as_it_was_sent() -> None:
 
 
 def test_the_first_reply_names_the_model_and_with_it_the_chain() -> None:
-    """Before a reply nobody has named a model; the chain that goes on is that of the model which then replied."""
+    """Before a reply nobody has named a model; what goes on is the history of the model which then replied."""
     talk = Talk()
     talk.user("Go")
     _, sent = talk.send()
@@ -404,11 +404,11 @@ def _sent(number: int, *, model: str = MODEL, **more: Any) -> RequestSent:
 def test_a_chain_adds_up_what_was_told() -> None:
     first = _sent(2, told=(Told("a", "running"), Told("b", "completed", result="c1")))
     second = _sent(4, news=(News("a", "completed", "text", None, 3, "c2"),), base="s2")
-    chain = chain_of(fold([first, second]), "anthropic", MODEL, None, None)
-    assert chain.base == second
-    assert chain.states == {"a": ("completed", "c2", None), "b": ("completed", "c1", None)}
-    assert chain.told["a"].outcome == "running"
-    assert [news.call_id for news in chain.news] == ["a"]
+    history = sent_history_of(fold([first, second]), "anthropic", MODEL, None, None)
+    assert history.base == second
+    assert history.states == {"a": ("completed", "c2", None), "b": ("completed", "c1", None)}
+    assert history.told["a"].outcome == "running"
+    assert [news.call_id for news in history.news] == ["a"]
 
 
 def test_a_chain_is_a_target_a_model_a_profile_and_an_account() -> None:
@@ -419,19 +419,19 @@ def test_a_chain_is_a_target_a_model_a_profile_and_an_account() -> None:
         (("other", None, None), "s2"),
         ((MODEL, None, "other"), "s3"),
     ]:
-        base = chain_of(transcript, "anthropic", *key).base
+        base = sent_history_of(transcript, "anthropic", *key).base
         assert base is not None
         assert base.fact_id == expected
-    assert chain_of(transcript, "mistral", MODEL, None, None).base is None
+    assert sent_history_of(transcript, "mistral", MODEL, None, None).base is None
 
 
 def test_a_chain_goes_on_from_an_earlier_one() -> None:
     facts: list[Fact] = [_sent(1), _sent(3, told=(Told("a", "unknown"),))]
-    earlier = chain_of(fold(facts[:1]), "anthropic", MODEL, None, None)
-    later = chain_of(fold(facts), "anthropic", MODEL, None, None, earlier)
-    assert later == chain_of(fold(facts), "anthropic", MODEL, None, None)
+    earlier = sent_history_of(fold(facts[:1]), "anthropic", MODEL, None, None)
+    later = sent_history_of(fold(facts), "anthropic", MODEL, None, None, earlier)
+    assert later == sent_history_of(fold(facts), "anthropic", MODEL, None, None)
     assert earlier.told == {}
-    assert chain_of(fold(facts), "anthropic", MODEL, None, None, later) is later
+    assert sent_history_of(fold(facts), "anthropic", MODEL, None, None, later) is later
 
 
 def test_refusals_are_cuts_that_say_so() -> None:
@@ -440,7 +440,7 @@ def test_refusals_are_cuts_that_say_so() -> None:
         f.ReplyCut(fact_id="a", seq=2, answers="s1", refused=True, error="no"),
         f.ReplyCut(fact_id="b", seq=3, answers="s9"),
     ]
-    assert chain_of(fold(facts), "anthropic", MODEL, None, None).base is None
+    assert sent_history_of(fold(facts), "anthropic", MODEL, None, None).base is None
 
 
 def test_a_call_that_is_renamed_behind_results_changes_no_reasoning_before_them() -> None:

@@ -10,7 +10,7 @@ import os
 import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -23,6 +23,7 @@ from hypothesis.stateful import (
     rule,
     run_state_machine_as_test,
 )
+from judging import JUDGES, TARGETS
 
 from normalizer import check
 from normalizer.errors import JournalError, OpenCalls, StartRefused, TurnClosed
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
     from normalizer.live.tool_run import Execution
     from normalizer.live.turn import Turn
 
-MODEL = "claude-opus-4-8"
 MEMORY = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None  # noqa: S108 - a folder of its own is made in it
 numbers = st.integers(0, 30)
 
@@ -62,7 +62,9 @@ class Truth:
 
 
 class Conversing(RuleBasedStateMachine):
-    """A host, its journal, and the truth."""
+    """A host, its journal, and the truth. `target` is who it talks with."""
+
+    target = ""
 
     @initialize()
     def begin(self) -> None:
@@ -145,15 +147,9 @@ class Conversing(RuleBasedStateMachine):
     def reply(self, count: int, *, whole: bool) -> None:
         assert self.turn
         ids = [f"toolu_{len(self.truths) + n}" for n in range(count)]
-        content: list[dict[str, Any]] = [{"type": "text", "text": "Yes."}]
-        content += [{"type": "tool_use", "id": name, "name": "run", "input": {}} for name in ids]
-        body = {"id": "m", "type": "message", "role": "assistant", "model": MODEL}
-        self.conversation.sent(self.conversation.project("anthropic", model=MODEL))
-        reason = "tool_use" if count else "end_turn"
-        self.turn.receive(
-            "anthropic",
-            {**body, "content": content, "stop_reason": reason} if whole else _stream(body, content, reason),
-        )
+        judge = JUDGES[self.target]
+        self.conversation.sent(self.conversation.project(self.target, model=judge.model))
+        self.turn.receive(self.target, judge.answer(ids) if whole else judge.events(ids))
         assert [call.key for call in self.turn.calls_to_run()] == ids
         self.truths |= {name: Truth(self.turn.turn_id) for name in ids}
         self.asked = bool(count)
@@ -260,35 +256,29 @@ class Conversing(RuleBasedStateMachine):
             e.kind == "user" for e in self.conversation.transcript.entries
         ):
             return
-        options = {"model": MODEL, "open_calls": "say_running"}
-        projection = self.conversation.project("anthropic", **options)
-        assert not rejects(check(projection.request, "anthropic", context={"history": True}))
+        options = {"model": JUDGES[self.target].model, "open_calls": "say_running"}
+        projection = self.conversation.project(self.target, **options)
+        assert not rejects(check(projection.request, self.target, context={"history": True}))
         assert all(one.kind != "prefix_changed" for one in projection.adjustments)
 
 
-def _stream(body: dict[str, Any], content: list[dict[str, Any]], reason: str) -> list[dict[str, Any]]:
-    events: list[dict[str, Any]] = [{"type": "message_start", "message": {**body, "content": []}}]
-    for index, block in enumerate(content):
-        events.append({"type": "content_block_start", "index": index, "content_block": block})
-        events.append({"type": "content_block_stop", "index": index})
-    events.append({"type": "message_delta", "delta": {"stop_reason": reason}})
-    return [*events, {"type": "message_stop"}]
-
-
-def _search(examples: int, steps: int) -> None:
-    slow = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]
+def _search(target: str, examples: int, steps: int, *, derandomize: bool) -> None:
+    machine = type(f"Conversing_{target}", (Conversing,), {"target": target})
     run_state_machine_as_test(  # type: ignore[no-untyped-call]
-        Conversing,
+        machine,
         settings=settings(
-            max_examples=examples, stateful_step_count=steps, deadline=None, suppress_health_check=slow
+            max_examples=examples, stateful_step_count=steps, deadline=None, derandomize=derandomize, database=None,
+            suppress_health_check=list(HealthCheck),
         ),
-    )
+    )  # fmt: skip
 
 
-def test_the_conversation_agrees_with_the_truth() -> None:
-    _search(40, 25)
+@pytest.mark.parametrize("target", TARGETS)
+def test_the_conversation_agrees_with_the_truth(target: str) -> None:
+    _search(target, 12, 25, derandomize=True)
 
 
 @pytest.mark.soak
-def test_the_conversation_agrees_with_the_truth_for_long() -> None:
-    _search(2000, 60)
+@pytest.mark.parametrize("target", TARGETS)
+def test_the_conversation_agrees_with_the_truth_for_long(target: str) -> None:
+    _search(target, 700, 60, derandomize=False)

@@ -20,7 +20,7 @@ import psutil
 import pytest
 from executing import BACKENDS, QUICK, Recorder, Run, execute, gone, python, runs
 
-from normalizer.execution import families
+from normalizer.execution import families, posix, systems
 from normalizer.execution.contract import Control, Finished, Permit, Stopped, Unknown
 from normalizer.execution.local import Limits, LocalCommand
 
@@ -281,7 +281,7 @@ def test_what_cannot_be_stopped_is_named_as_residue(monkeypatch: pytest.MonkeyPa
     "ignore::pytest.PytestUnraisableExceptionWarning"
 )  # of a program that nobody could reap
 def test_a_command_that_survives_everything_is_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(families.os, "killpg", lambda *_: None)
+    monkeypatch.setattr(posix.os, "killpg", lambda *_: None)
     monkeypatch.setattr(psutil.Process, "send_signal", lambda *_: None)
     run = execute(
         command("import os, time; print(os.getpid()); print('ready'); time.sleep(60)", kill=0.2),
@@ -590,7 +590,7 @@ def test_processes_that_go_or_hide_while_they_are_looked_at(monkeypatch: pytest.
         process = psutil.Process(ended.pid)
     assert not families.alive(process)
     assert families.described([process]) in {(f"pid {ended.pid}",), (f"sleep (pid {ended.pid})",)}
-    relatives = families.family(ended.pid, "mark")
+    relatives = systems.family(ended.pid, "mark")
     assert not relatives.leader_alive()
     assert relatives.members() == []
     assert not relatives.deaf_to("terminate")
@@ -612,7 +612,7 @@ def test_whether_a_lone_command_hears_a_signal() -> None:
     with subprocess.Popen(python(code), stdout=subprocess.PIPE, start_new_session=True) as program:
         assert program.stdout is not None
         program.stdout.readline()
-        relatives = families.family(program.pid, "mark")
+        relatives = systems.family(program.pid, "mark")
         assert [process.pid for process in relatives.members()] == [program.pid]
         assert not relatives.deaf_to("terminate")
         assert not relatives.deaf_to("interrupt")  # Python makes an exception of it

@@ -34,6 +34,13 @@ def test_the_list_of_facts_is_closed() -> None:
     assert set(KINDS) == DESIGNED
 
 
+def test_the_validators_are_built_once() -> None:
+    assert f.FACT is FACT
+    assert f.FACTS is FACTS
+    with pytest.raises(AttributeError, match="has no attribute 'FICTION'"):
+        _ = f.FICTION  # type: ignore[attr-defined]
+
+
 @settings(max_examples=200, deadline=None, derandomize=True)
 @given(facts())
 def test_any_fact_comes_back_as_it_was_byte_for_byte(fact: Fact) -> None:

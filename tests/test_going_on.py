@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -15,6 +16,7 @@ from normalizer import registry
 from normalizer.facts import CallCompleted, ModelReplied, ReplyCut, Told, ToolsDeclared, UserSaid
 from normalizer.parts import Json, Reasoning, ServerToolCall, Text, Tool, ToolCall
 from normalizer.projecting.call_ids import wire_ids
+from normalizer.projecting.dialect_policies import IdPolicy
 from normalizer.projecting.incremental import Rendered, Rendering, Slot
 from normalizer.projecting.sent_record import request_sent
 from normalizer.testing import histories
@@ -46,10 +48,11 @@ def projected(
 
 @pytest.mark.parametrize("target", registry.targets())
 @within(25, derandomize=True)
-@given(st.lists(histories(), min_size=1, max_size=2), st.randoms(use_true_random=False))
+@given(st.data(), st.randoms(use_true_random=False))
 def test_projections_that_go_on_from_the_same_one_do_not_touch_each_other(
-    target: str, conversations: list[list[Fact]], chance: Any
+    target: str, data: st.DataObject, chance: Any
 ) -> None:
+    conversations: list[list[Fact]] = data.draw(st.lists(histories(target), min_size=1, max_size=2))
     known: list[tuple[list[Fact], int, normalizer.Transcript, normalizer.Projection | None, str]] = [
         (facts, 0, normalizer.fold([]), None, "") for facts in conversations
     ]
@@ -244,21 +247,21 @@ def test_what_a_host_adds_to_the_lists_of_a_request_is_in_no_later_one(target: s
 
 
 def test_the_id_of_a_later_server_call_is_taken_from_the_call_that_had_it() -> None:
-    same = "same_id"
     before = normalizer.fold([said(1, ToolCall(None, "run", Json("{}")))])
     (key,) = before.calls
-    given_first = wire_ids(before.calls, {}, {}, lambda _key, _own, _taken: same, None)
+    policy = IdPolicy(pattern=re.compile(r"\w+"), prefix="id_")
+    given_first = wire_ids(before.calls, {}, {}, policy, None)
+    same = given_first[key]
     after = normalizer.fold([said(2, ServerToolCall(same, "web_search", Json("{}")))], onto=before)
-    give = lambda _key, _own, taken: "another" if same in taken else same  # noqa: E731
-    assert given_first[key] == same
-    assert wire_ids(after.calls, after.server_calls, {}, give, given_first)[key] == "another"
-    assert wire_ids(after.calls, after.server_calls, {}, give, None)[key] == "another"
+    assert same.startswith("id_")
+    assert wire_ids(after.calls, after.server_calls, {}, policy, given_first)[key] != same
+    assert wire_ids(after.calls, after.server_calls, {}, policy, None)[key] != same
 
 
 def test_a_call_goes_on_under_the_id_that_it_was_sent_with() -> None:
     transcript = normalizer.fold([said(1, ToolCall("own", "run", Json("{}")))])
-    give = lambda _key, own, _taken: own or "none"  # noqa: E731
-    given_first = wire_ids(transcript.calls, {}, {}, give, None)
+    policy = IdPolicy(pattern=re.compile(r"\w+"), prefix="id_")
+    given_first = wire_ids(transcript.calls, {}, {}, policy, None)
     told = {"own": Told("own", "completed", wire_id="sent_as")}
-    assert wire_ids(transcript.calls, {}, told, give, given_first, ["own"])["own"] == "sent_as"
-    assert wire_ids(transcript.calls, {}, told, give, None)["own"] == "sent_as"
+    assert wire_ids(transcript.calls, {}, told, policy, given_first, ["own"])["own"] == "sent_as"
+    assert wire_ids(transcript.calls, {}, told, policy, None)["own"] == "sent_as"

@@ -5,55 +5,32 @@ from __future__ import annotations
 import contextlib
 import copy
 import json
-from collections.abc import Iterable
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
-from anthropic.types.beta import BetaMessageParam
 from hypothesis import Phase, assume, given
 from hypothesis import strategies as st
-from lawful import strings, within
-from openai.types.chat import ChatCompletionMessageParam
-from openai.types.responses import ResponseInputItemParam
-from pydantic import TypeAdapter
+from judging import JUDGES, TARGETS
+from lawful import request_sent, within
+from views import strings
 
 import normalizer
-from normalizer import registry
 from normalizer.facts import CallCompleted, ContactLost, ModelReplied, StartPermitted, UserSaid
 from normalizer.notices import read_back
 from normalizer.parts import Json, Media, Opaque, Text, ToolCall
 from normalizer.projecting import canonical
-from normalizer.projecting.sent_record import request_sent
-from normalizer.repairing import received_types
 from normalizer.testing import (
-    anthropic_requests,
     assert_accepts,
     histories,
-    openai_chat_requests,
-    openai_responses_requests,
 )
 from normalizer.testing.strategies import PNG
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from normalizer.facts import Fact
     from normalizer.transcript import Call
 
-TARGETS: Final = registry.targets()
-PAYLOADS: Final[dict[str, Callable[..., st.SearchStrategy[dict[str, Any]]]]] = {
-    "anthropic": anthropic_requests,
-    "openai_chat": openai_chat_requests,
-    "openai_responses": openai_responses_requests,
-}
-HISTORY: Final = {"anthropic": "messages", "openai_chat": "messages", "openai_responses": "input"}
-MODELS: Final = {"anthropic": "claude-opus-4-8", "openai_chat": "gpt-5.2", "openai_responses": "gpt-5.2"}
-TYPES: Final[dict[str, TypeAdapter[Any]]] = {
-    "anthropic": TypeAdapter(BetaMessageParam),
-    "openai_chat": TypeAdapter(ChatCompletionMessageParam),
-    "openai_responses": TypeAdapter(ResponseInputItemParam),
-}
 LEFT_OUT: Final = frozenset(
     {
         "dropped_empty", "dropped_orphan", "dropped_turn", "dropped_fragment", "dropped_server_tool", "told_as_text",
@@ -61,14 +38,6 @@ LEFT_OUT: Final = frozenset(
     }
 )  # fmt: skip
 """Adjustments after which a part is not there any more, or only as words."""
-
-PREFILL: Final = frozenset({"ANT-MSG-006", "ANT-THK-006"})
-"""The rules of Anthropic for a reply at the end that the model is to go on with."""
-
-CHANGING: Final = frozenset(
-    {"summarised", "rewound", "instructions_set", "tools_declared", "model_replied", "reply_cut"}
-)
-"""Facts after which the bytes that were sent may change, and the report says so."""
 
 LAWS: dict[str, tuple[Callable[..., None], tuple[Any, ...], int]] = {}
 
@@ -98,15 +67,6 @@ def read_facts(payload: dict[str, Any], api: str) -> list[Fact]:
         return []
 
 
-ANY_FACTS: Final = st.one_of(
-    histories(),
-    *(
-        make().map(lambda payload, api=api: read_facts(payload, api))  # type: ignore[misc]
-        for api, make in PAYLOADS.items()
-    ),
-)
-
-
 def projected(told: Iterable[Fact], target: str, **options: Any) -> normalizer.Projection | None:
     """The projection, or None where there is nothing to send."""
     options.setdefault("open_calls", "unknown")
@@ -116,73 +76,6 @@ def projected(told: Iterable[Fact], target: str, **options: Any) -> normalizer.P
         if error.reason != "no_messages":
             raise
         return None
-
-
-@law(ANY_FACTS, st.sampled_from(TARGETS), st.sampled_from(["drop", "quote"]), examples=160)
-def test_every_projection_passes_the_rulebook_and_the_sdks_types(
-    told: list[Fact], target: str, server_tools: str
-) -> None:
-    projection = projected(told, target, server_tools=server_tools)
-    assume(projection is not None)
-    assert projection is not None
-    received = received_types(normalizer.fold(told), target)
-    context = {"history": True, "received_types": received}
-    assert_accepts(projection.request, target, context=context)
-    for entry in projection.request[HISTORY[target]]:
-        if entry.get("type") not in received:
-            _exhaust(TYPES[target].validate_python(completed(without(entry, set(received)))))
-
-
-def without(entry: dict[str, Any], received: set[str]) -> dict[str, Any]:
-    """The entry without blocks of types that no schema knows."""
-    content = entry.get("content")
-    if not isinstance(content, list):
-        return entry
-    kept = [
-        without(block, received)
-        for block in content
-        if not isinstance(block, dict) or block.get("type") not in received
-    ]
-    return {**entry, "content": kept}
-
-
-def completed(item: dict[str, Any]) -> dict[str, Any]:
-    """An item of Responses with what the SDK's types demand and the API does not."""
-    if item.get("type") == "reasoning":
-        return {"id": "rs_0", **{key: value for key, value in item.items() if value is not None}}
-    if item.get("type") == "message" and item["role"] == "assistant" and isinstance(item["content"], list):
-        content = [{"annotations": [], **part} for part in item["content"]]
-        return {"id": "msg_0", "status": "completed", **item, "content": content}
-    if item.get("type") == "message" and isinstance(item["content"], str):
-        # both forms of a message fit; of the two the types would take the one whose content is a list
-        return {key: value for key, value in item.items() if key not in ("id", "status")}
-    return item
-
-
-def _exhaust(value: Any) -> None:
-    """Look at everything that the SDKs' types validate only when it is iterated."""
-    if isinstance(value, dict):
-        value = value.values()
-    elif isinstance(value, (str, bytes)) or not isinstance(value, Iterable):
-        return
-    for item in value:
-        _exhaust(item)
-
-
-@law(ANY_FACTS, st.sampled_from(TARGETS), examples=110)
-def test_what_was_handed_over_is_repaired_to_itself(told: list[Fact], target: str) -> None:
-    projection = projected(told, target)
-    assume(projection is not None)
-    assert projection is not None
-    again = normalizer.repair(copy.deepcopy(projection.request), format=target)
-    if any(note.because == "ANT-ROLE-010" for note in again.adjustments):
-        # a reply that was sent first looks like one whose beginning was cut off, unless news says that it was sent
-        assert projection.request["messages"][0]["role"] == "assistant"
-        assert "[late, call" not in json.dumps(projection.request)
-        return
-    if not projection.ready and any(note.because in PREFILL for note in again.adjustments):
-        return  # read alone, a finished reply at the end looks like the beginning of one
-    assert json.dumps(again.request) == json.dumps(projection.request)
 
 
 @pytest.mark.parametrize("more", [(), (UserSaid(fact_id="u", seq=4, parts=(Text("And then?"),)),)])
@@ -280,39 +173,6 @@ def test_a_picture_in_late_news_goes_with_it(target: str, refused: bool) -> None
     assert canonical.encode(last.request).startswith(canonical.encode(later.request))
 
 
-@law(ANY_FACTS, st.sampled_from(TARGETS), examples=110)
-def test_ids_are_reversible(told: list[Fact], target: str) -> None:
-    """Each call has an id of its own, so that whoever answers it in the request's words is understood."""
-    projection = projected(told, target)
-    assume(projection is not None)
-    assert projection is not None
-    sent = list(wire_ids(projection.request, target))
-    assert len(sent) == len(set(sent)), "an id stands for two calls"
-    back = {wire_id: key for key, wire_id in projection.ids.items() if wire_id in sent}
-    assert {projection.ids[key] for key in back.values()} == set(back)
-    shown = [wire_id for wire_id in projection.ids.values() if wire_id in set(sent)]
-    assert len(shown) == len(set(shown)), "two keys are sent as one id"
-    assert set(sent) == set(back), "a call is sent that the map does not have"
-    assert projected(told, target) == projection or _same(told, target, projection)
-
-
-def _same(told: list[Fact], target: str, before: normalizer.Projection) -> bool:
-    later = projected(told, target)
-    return later is not None and later.ids == before.ids and later.request == before.request
-
-
-def wire_ids(request: dict[str, Any], target: str) -> Iterator[str]:
-    """The ids of all calls of client tools in a request."""
-    for entry in request[HISTORY[target]]:
-        if target == "openai_chat":
-            yield from (call["id"] for call in entry.get("tool_calls") or ())
-        elif target == "openai_responses":
-            if entry.get("type") in ("function_call", "custom_tool_call"):
-                yield entry["call_id"]
-        elif isinstance(entry["content"], list) and entry["role"] == "assistant":
-            yield from (block["id"] for block in entry["content"] if block.get("type") == "tool_use")
-
-
 # ---------------------------------------------------------------- there and back
 
 WRAPPED: Final = "INVALID_JSON"
@@ -398,7 +258,7 @@ def pictures(transcript: normalizer.Transcript) -> int:
 
 
 @law(
-    st.sampled_from(TARGETS).flatmap(lambda api: st.tuples(st.just(api), PAYLOADS[api]())),
+    st.sampled_from(TARGETS).flatmap(lambda api: st.tuples(st.just(api), JUDGES[api].payloads())),
     st.sampled_from(TARGETS),
     examples=160,
 )
@@ -412,8 +272,13 @@ def test_there_and_back_nothing_changes_that_no_adjustment_dropped(
     _there_and_back(read_facts(first.request, here), here, there)
 
 
-@law(histories(), st.sampled_from(TARGETS), st.sampled_from(TARGETS), examples=110)
-def test_there_and_back_from_facts(told: list[Fact], here: str, there: str) -> None:
+@law(
+    st.sampled_from(TARGETS).flatmap(lambda api: st.tuples(st.just(api), histories(api))),
+    st.sampled_from(TARGETS),
+    examples=110,
+)
+def test_there_and_back_from_facts(start: tuple[str, list[Fact]], there: str) -> None:
+    here, told = start
     first = projected(told, here)
     assume(first is not None)
     assert first is not None
@@ -480,82 +345,6 @@ def _same_words(before: list[str], after: list[str], account: Account, side: str
 # ---------------------------------------------------------------- the prefix
 
 
-def doubled(told: list[Fact]) -> list[Fact]:
-    """The facts at even places, without requests, so that requests can be set between any two of them."""
-    found: list[Fact] = []
-    for fact in told:
-        if fact.kind == "request_sent":
-            continue
-        more: dict[str, Any] = {"seq": fact.seq * 2}
-        if fact.kind == "summarised":
-            more["through"] = fact.through * 2
-        elif fact.kind == "rewound":
-            more["to"] = fact.to * 2
-        elif fact.kind in ("model_replied", "reply_cut"):
-            more["answers"] = None
-        found.append(replace(fact, **more))
-    return [fact for fact in found if not (fact.kind == "reply_cut" and fact.refused)]
-
-
-@law(
-    ANY_FACTS,
-    st.sampled_from(TARGETS),
-    st.randoms(use_true_random=False),
-    examples=110,
-)
-def test_what_was_sent_is_a_prefix_of_what_is_sent_later(told: list[Fact], target: str, chance: Any) -> None:
-    facts: list[Fact] = []
-    sent: normalizer.Projection | None = None
-    at = 0
-    for fact in doubled(told):
-        facts.append(fact)
-        if chance.random() < 0.5:
-            continue
-        now = projected(facts, target, model=MODELS[target])  # a chain is of one model
-        since = [one for one in facts if one.seq > at]
-        if now is None:
-            if sent is not None:
-                assert any(one.kind in ("summarised", "rewound") for one in since)
-            continue
-        if sent is not None and not any(a.kind == "prefix_changed" for a in now.adjustments):
-            assert canonical.encode(now.request).startswith(canonical.encode(sent.request))
-        elif sent is not None:
-            # behind a system message that got no answer the API takes no more words
-            silenced = target == "anthropic" and sent.request["messages"][-1]["role"] == "system"
-            # a call that its server held open is given up when somebody speaks
-            left = {a.call_id for a in sent.adjustments if a.kind == "dropped_server_tool"}
-            given_up = any(
-                a.kind == "dropped_server_tool" and a.because == "ANT-SRV-001" and a.call_id not in left
-                for a in now.adjustments
-            )
-            assert silenced or given_up or any(one.kind in CHANGING for one in since), (
-                "nothing happened that may change what was sent"
-            )
-        if chance.random() < 0.6:
-            seq = fact.seq + 1
-            facts.append(request_sent(now, fact_id=f"sent/{seq}", seq=seq))
-            sent, at = now, seq
-
-
-@law(ANY_FACTS, st.sampled_from(TARGETS), st.randoms(use_true_random=False), examples=80)
-def test_going_on_from_a_projection_is_projecting_from_scratch(
-    told: list[Fact], target: str, chance: Any
-) -> None:
-    transcript, previous, at = normalizer.fold([]), None, 0
-    while at < len(told):
-        step = chance.randint(1, 4)
-        transcript = normalizer.fold(told[at : at + step], onto=transcript)
-        at += step
-        scratch = projected(told[:at], target)
-        if scratch is None:
-            continue
-        going_on = normalizer.project(transcript, target, previous=previous, open_calls="unknown")
-        for name in ("request", "adjustments", "ids", "late_news", "ready"):
-            assert getattr(going_on, name) == getattr(scratch, name), name
-        assert going_on.sending() == scratch.sending()
-        previous = going_on
-
-
 @pytest.mark.parametrize("target", TARGETS)
 def test_what_becomes_known_of_a_refused_replys_call_stands_behind_what_was_sent(target: str) -> None:
     origin = {"provider": "anthropic", "api": "anthropic", "model": "claude-opus-4-8"}
@@ -577,7 +366,7 @@ def test_what_becomes_known_of_a_refused_replys_call_stands_behind_what_was_sent
         start=1,
     ):
         told.append(more)
-        now = projected(told, target, model=MODELS[target])
+        now = projected(told, target, model=JUDGES[target].model)
         assert now is not None
         assert not any(note.kind == "prefix_changed" for note in now.adjustments)
         assert json.dumps(now.request).count(words) == (1 if seq > 1 else 0)

@@ -234,6 +234,17 @@ def test_ids_and_names_are_mapped_on_both_sides_and_back() -> None:
     assert kinds(repair) >= {"renamed_id", "renamed_tool"}
 
 
+def test_functions_of_the_form_before_tools_have_the_names_of_their_calls() -> None:
+    legacy = {"role": "assistant", "content": None, "function_call": {"name": "fs.read", "arguments": "{}"}}
+    result = {"role": "function", "name": "fs.read", "content": "done"}
+    functions = [{"name": "fs.read", "parameters": {"type": "object"}}]
+    request = repaired(USER, legacy, result, settings={"functions": functions}).request
+    (declared,) = request["functions"]
+    assert declared["name"].startswith("fs_read_")
+    assert request["messages"][1]["function_call"]["name"] == declared["name"]
+    assert request["messages"][2]["name"] == declared["name"]
+
+
 @pytest.mark.parametrize(
     ("model", "profile", "role"),
     [(None, None, "system"), ("gpt-5.4", None, "developer"), ("gpt-4.1", None, "system"), ("o3", None, "developer"),
@@ -512,7 +523,8 @@ def test_what_a_server_ran_is_left_out_or_quoted() -> None:
     assert kinds(dropped) == {"dropped_server_tool"}
     quoted = [m["content"] for m in sent(anthropic(*history, server_tools="quote"))]
     assert quoted[2].startswith("[run by the provider's server: web_search]")
-    assert "http://example.test/" in quoted[3]
+    assert "http://example.test/" in quoted[2]
+    assert quoted[3] == "and?"
     assert "zz" not in "".join(quoted)
 
 

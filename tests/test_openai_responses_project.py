@@ -6,7 +6,6 @@ import copy
 import json
 import sys
 from pathlib import Path
-from random import Random
 from typing import Any
 
 import pytest
@@ -15,7 +14,6 @@ from pydantic import TypeAdapter
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from responses_talk import API, Talk
 from test_openai_responses_rules import CASES, expanded
 
 import normalizer
@@ -26,6 +24,7 @@ from normalizer.projecting.sent_record import request_sent
 from normalizer.providers.openai_responses import decoding, wire
 from normalizer.rules import rejects
 
+API = "openai_responses"
 ITEM: TypeAdapter[Any] = TypeAdapter(ResponseInputItemParam)
 HISTORY = {"history": True}
 HI = {"role": "user", "content": "Hi"}
@@ -407,40 +406,6 @@ def test_halves_of_pairs_that_the_provider_holds_are_left_alone() -> None:
     assert "orphan_result" in {finding.kind for finding in found.findings}
 
 
-@pytest.mark.parametrize("seed", range(120))
-def test_any_conversation_is_accepted_and_keeps_its_prefix(seed: int) -> None:
-    rng = Random(seed)  # noqa: S311 - no secret, only variety
-    talk = Talk(rng)
-    options = {
-        "open_calls": rng.choice(["unknown", "say_running"]), "model": "gpt-5.4",
-        "stored": rng.choice([None, None, False]),
-        "account": rng.choice([None, None, "other"]),
-    }  # fmt: skip
-    transcript, previous, before = normalizer.fold([]), None, b""
-    folded = 0
-    for _ in range(24):
-        if not talk.step():
-            continue
-        transcript = normalizer.fold(talk.facts[folded:], onto=transcript)
-        folded = len(talk.facts)
-        projection = normalizer.project(transcript, API, previous=previous, **options)
-        fresh = normalizer.project(normalizer.fold(talk.facts), API, **options)
-        assert json.dumps(projection.request) == json.dumps(fresh.request)
-        assert projection.sending() == fresh.sending()
-        found = normalizer.check(projection.request, API, context={**HISTORY, "received_types": ("novel",)})
-        assert [v for v in found if v.severity in ("reject", "policy")] == []
-        bytes_ = canonical.encode(projection.request)
-        if not bytes_.startswith(before):
-            reasons = [note.because or "" for note in projection.adjustments if note.kind == "prefix_changed"]
-            given_up = any(word in before for word in (b'"mcp_approval_request"', b'"program"'))
-            assert reasons
-            assert given_up or any("tools" in reason for reason in reasons)
-        previous = projection
-        if rng.random() < 0.7:
-            talk.sent(projection)
-            before = bytes_
-
-
 # ---------------------------------------------------------------- ids, names, and other providers
 
 
@@ -583,6 +548,34 @@ def test_names_fit_and_media_without_a_form_are_named() -> None:
     assert projection.request["input"][1]["name"].startswith("fs_read_")
     assert {"media_moved", "renamed_tool", "dropped_reasoning"} <= kinds(projection)
     assert projection.ready
+
+
+def test_tools_that_a_message_added_have_the_names_of_their_calls() -> None:
+    tools = [{"type": "function", "name": "fs.read", "parameters": {}}, {"type": "custom", "name": "fs.edit"}]
+    more = {"type": "additional_tools", "role": "developer", "tools": tools}
+    calls = [
+        {**CALL, "name": "fs.read"},
+        {"type": "function_call_output", "call_id": "call_1", "output": "done"},
+        {"type": "custom_tool_call", "call_id": "call_2", "name": "fs.edit", "input": "x"},
+        {"type": "custom_tool_call_output", "call_id": "call_2", "output": "done"},
+    ]
+    _, added, first, _, second, _ = repaired(HI, more, *calls).request["input"]
+    assert [tool["name"] for tool in added["tools"]] == [first["name"], second["name"]]
+    assert first["name"].startswith("fs_read_")
+    assert added == {**more, "tools": added["tools"]}
+    assert {**added["tools"][0], "name": "fs.read"} == tools[0]
+
+
+def test_of_tools_that_others_took_the_place_of_nothing_is_reported() -> None:
+    odd = {"name": "fs.read", "input_schema": {"type": "object"}, "defer_loading": True}
+    payload = {"messages": [HI], "tools": [odd]}
+    later = f.ToolsDeclared(fact_id="later", seq=99, tools=(Tool("look"),))
+    reading = normalizer.read(payload, format="anthropic")
+    first = normalizer.project(normalizer.fold(reading.facts), API)
+    assert {"trimmed", "renamed_tool"} <= kinds(first)
+    replaced = normalizer.project(normalizer.fold([*reading.facts, later]), API)
+    assert [tool["name"] for tool in replaced.request["tools"]] == ["look"]
+    assert not kinds(replaced)
 
 
 def test_there_is_nothing_to_ask_of_nothing() -> None:

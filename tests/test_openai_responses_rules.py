@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from counting import steps
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from ruling import astray, by_group, expanded, faults, flaws, lines
@@ -89,15 +88,3 @@ JUNK = st.recursive(
 )
 def test_no_request_makes_a_rule_raise(request_: dict[str, Any], context: dict[str, Any]) -> None:
     judge(RULES, request_, context)
-
-
-def test_a_history_of_four_times_the_length_is_four_times_the_work_to_judge() -> None:
-    def work(size: int) -> int:
-        items: list[Any] = [{"role": "user", "content": "Hi"}]
-        for n in range(size):
-            items.append({"type": "function_call", "call_id": f"c{n}", "name": "f", "arguments": "{}"})
-            items.append({"type": "function_call_output", "call_id": f"c{n}", "output": "x"})
-        assert rejects(judge(RULES, {"input": items})) == ()
-        return steps(lambda: judge(RULES, {"input": items}))
-
-    assert work(400) < 4.1 * work(100)

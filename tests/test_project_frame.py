@@ -93,8 +93,21 @@ def test_importing_the_library_imports_no_sdk_and_no_command() -> None:
     code = "import normalizer, sys; print(*sorted(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=True)
     loaded = set(done.stdout.split())
-    assert loaded.isdisjoint({*SDKS, "typer", "rich", "jsonschema", "hypothesis"})
+    assert loaded.isdisjoint(
+        {*SDKS, "typer", "rich", "jsonschema", "hypothesis", "pydantic", "pydantic_core"}
+    )
     assert "normalizer.repairing" in loaded
+
+
+def test_the_commands_help_loads_what_help_needs() -> None:
+    code = (
+        "import sys; from normalizer.command.main import app; app(['--help'], standalone_mode=False);"
+        " print('modules:', *sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=True)
+    text, _, loaded = done.stdout.partition("modules:")
+    assert "Turn a broken or unfinished agent conversation" in text
+    assert set(loaded.split()).isdisjoint({*SDKS, "rich", "pydantic", "jsonschema", "sqlalchemy", "anyio"})
 
 
 def test_session_formats_do_not_know_one_another() -> None:
@@ -192,6 +205,36 @@ def test_the_readmes_python_runs_and_sends_what_is_accepted(capsys: pytest.Captu
     printed = capsys.readouterr().out
     assert "orphan_result" in printed
     assert "look before you repeat toolu_1 deploy {'to': 'staging'}" in printed
+
+
+def test_what_the_guide_says_was_sent_stays_as_it_was() -> None:
+    import normalizer
+    from normalizer.facts import CallCompleted, ModelReplied, TurnEnded, UserSaid
+    from normalizer.parts import Json, Text, ToolCall
+
+    _, _, section = GUIDE.partition("## What was sent")
+    code, *_ = re.findall(r"```python\n(.*?)```", section, re.DOTALL)
+    asked = UserSaid(fact_id="f1", seq=1, turn_id="t", parts=(Text("Deploy."),))
+    call = ToolCall("toolu_1", "deploy", Json("{}"))
+    replied = ModelReplied(fact_id="f2", seq=2, turn_id="t", parts=(call,), api="anthropic")
+    scope = {
+        "normalizer": normalizer,
+        "facts": [asked, replied, TurnEnded(fact_id="f3", seq=3, turn_id="t", status="failed")],
+    }
+    exec(compile(code, "guide.md", "exec"), scope)  # noqa: S102 - our own page
+    first, facts = scope["projection"].request["messages"], scope["facts"]
+    assert [fact.seq for fact in facts] == [1, 2, 3, 4]
+    assert (facts[-1].kind, facts[-1].fact_id, facts[-1].through) == ("request_sent", "request-1", 3)
+
+    facts.append(CallCompleted(fact_id="f5", seq=5, call_id="toolu_1", content="revision 18", is_error=False))
+    then = normalizer.project(normalizer.fold(facts), "anthropic").request["messages"]
+    notice = first[-1]["content"][0]["content"]
+    assert "[tool outcome: unknown]" in str(notice)
+    assert then[:2] == first[:2]
+    assert then[2]["content"][: len(first[2]["content"])] == first[2]["content"]
+    assert "revision 18" in str(then[2]["content"][len(first[2]["content"]) :])
+    forgotten = normalizer.project(normalizer.fold([*facts[:3], facts[-1]]), "anthropic").request["messages"]
+    assert forgotten[2]["content"][0]["content"] == "revision 18"
 
 
 def test_the_readmes_commands_are_the_programs() -> None:

@@ -7,8 +7,15 @@ from typing import Any
 
 import pytest
 
-from normalizer.parts import Json, Media, Reasoning, Text, ToolCall
-from normalizer.projecting.unmapped_fields import beside_content, of_one_piece, remainder, whole
+from normalizer.parts import Json, Media, Reasoning, Text, Tool, ToolCall
+from normalizer.projecting.unmapped_fields import (
+    beside_content,
+    of_one_piece,
+    remainder,
+    tool_keys,
+    unmapped,
+    whole,
+)
 
 CITED = {"type": "char_location", "cited_text": "q", "start_char_index": 0, "document_title": None}
 
@@ -58,6 +65,19 @@ def test_who_speaks_stands_beside_the_content() -> None:
     assert beside_content(Fact()) is None
 
 
+def test_what_parts_say_or_goes_back_under_its_key_is_not_beside_the_content() -> None:
+    class Fact:
+        model = "m-1"
+        raw = Json.of(
+            {"role": "system", "content": "Be brief.", "model": "m-1", "until": "m-1", "odd": {"a": 1}}
+        )
+
+    assert beside_content(Fact()) == '{"until":"m-1","odd":{"a":1}}'
+    assert beside_content(Fact(), {"until", "odd.a"}) is None
+    Fact.model = "m-2"
+    assert beside_content(Fact(), {"until", "odd"}) == '{"model":"m-1"}'
+
+
 def test_the_pieces_behind_the_first_are_parts_of_their_own() -> None:
     many = Json.of({"role": "assistant", "content": [{"text": "a"}, {"text": "b"}]})
     assert of_one_piece(many).value == {"role": "assistant", "content": [{"text": "a"}]}
@@ -78,3 +98,51 @@ def test_the_pieces_behind_the_first_are_parts_of_their_own() -> None:
 )  # fmt: skip
 def test_a_part_as_a_whole(part: Any, text: str) -> None:
     assert whole(part) == text
+
+
+@pytest.mark.parametrize(
+    ("raw", "consumed", "rest"),
+    [
+        ({"type": "text", "text": "a"}, {"text"}, None),
+        ({"type": "text", "text": "a", "id": "x", "cache_control": {"ttl": "5m"}}, {"text"}, None),
+        ({"text": "a", "citations": [CITED]}, {"text"}, {"citations": [CITED]}),
+        ({"text": "a", "title": "a"}, {"text"}, {"title": "a"}),  # the same text, said under another key
+        ({"text": "a", "citations": [{**CITED, "cited_text": "a"}]}, {"text"},
+         {"citations": [{**CITED, "cited_text": "a"}]}),
+        ({"type": "function", "function": {"name": "f", "strict": True}}, {"function.name"},
+         {"function": {"strict": True}}),
+        ({"type": "function", "function": {"name": "f", "strict": True}}, {"function.name", "function.strict"}, None),
+        ({"a": {"type": "t", "b": {"c": 1, "d": 2}}}, {"a.b.c"}, {"a": {"type": "t", "b": {"d": 2}}}),
+        ({"a": {"b": {"c": 1}}}, {"a"}, None),
+        ({"a": {"b": {"c": 1}}}, {"c"}, {"a": {"b": {"c": 1}}}),
+        ({"strict": False, "format": {"type": "text"}, "more": [None, ""], "detail": "auto"}, set(), None),
+        (["a"], set(), None),
+    ],
+)  # fmt: skip
+def test_what_stands_under_keys_that_were_not_consumed(raw: Any, consumed: set[str], rest: Any) -> None:
+    found = unmapped(Json.of(raw), consumed)
+    assert (json.loads(found) if found is not None else None) == rest
+
+
+def test_what_is_no_json_has_no_keys() -> None:
+    assert unmapped(None, ()) is None
+    assert unmapped(Json("{"), ()) is None
+
+
+SCHEMA = {"type": "object"}
+
+
+@pytest.mark.parametrize(
+    ("raw", "keys"),
+    [
+        ({"name": "f", "description": "d", "input_schema": SCHEMA}, {"name", "description", "input_schema"}),
+        ({"type": "function", "function": {"name": "f", "parameters": SCHEMA}},
+         {"function.name", "function.parameters"}),
+        ({"type": "custom", "custom": {"name": "f", "description": "d"}}, {"custom.name", "custom.description"}),
+        ({"name": "f", "description": ["d"], "input_schema": SCHEMA, "parameters": {}}, {"name", "input_schema"}),
+        ("f", set()),
+    ],
+)  # fmt: skip
+def test_the_keys_of_a_declaration_whose_values_the_tool_holds(raw: Any, keys: set[str]) -> None:
+    assert tool_keys(Tool("f", "d", Json.of(SCHEMA), Json.of(raw))) == keys
+    assert tool_keys(Tool("f", "d", Json.of(SCHEMA))) == set()

@@ -12,16 +12,15 @@ from pathlib import Path
 from traceback import extract_tb
 from typing import TYPE_CHECKING, Any, Final
 
-from rich.console import Console
-from rich.progress import Progress
-from rich.text import Text
-
 from normalizer.command.files import OutputRefused, why
 from normalizer.errors import NormalizerError, UnknownFormat, UnreadableInput
 from normalizer.util.text import excerpt, visible
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+    from rich.console import Console
+    from rich.text import Text
 
 PROGRAM: Final = "transcript-normalizer"
 """The command's name, as it stands in help, hints and failures that no file caused."""
@@ -57,11 +56,15 @@ _bars: list[Console] = []
 
 def console(*, stderr: bool = False) -> Console:
     """A console that obeys no markup and breaks no lines."""
+    from rich.console import Console  # noqa: PLC0415 - a command's help is printed without it
+
     return Console(stderr=stderr, soft_wrap=True, markup=False, highlight=False, emoji=False)
 
 
 def say(line: str | Text, *, stderr: bool = False) -> None:
     """Print one line; above the progress bar, where there is one."""
+    from rich.text import Text  # noqa: PLC0415 - as above
+
     bar = next((bar for bar in _bars if stderr or sys.stdout.isatty()), None)
     target = bar or console(stderr=stderr)
     try:
@@ -82,6 +85,8 @@ def progress(total: int) -> Iterator[Callable[[], None]]:
     if total < 2 or not screen.is_terminal:
         yield lambda: None
         return
+    from rich.progress import Progress  # noqa: PLC0415 - as above
+
     with Progress(console=screen, transient=True, redirect_stdout=False, redirect_stderr=False) as bar:
         task = bar.add_task("sessions", total=total)
         _bars.append(screen)
@@ -136,6 +141,8 @@ def failure_line(file: str, error: BaseException) -> str:
 
 def fail(file: str, error: BaseException) -> int:
     """Tell a failure on standard error; its exit code."""
+    from rich.text import Text  # noqa: PLC0415 - as above
+
     say(Text(failure_line(file, error), style="red"), stderr=True)
     return exit_code(error)
 

@@ -18,7 +18,6 @@ from normalizer.command import console, fact_files, journals, rulebooks
 from normalizer.command.debug_log import DebugLog
 from normalizer.command.files import OutputRefused, refuse_to_overwrite
 from normalizer.command.repair import Failed, Wishes, each, repair_all, source
-from normalizer.command.timeline import timeline
 from normalizer.facts import dump
 from normalizer.repairing import received_types
 from normalizer.reporting import lines
@@ -227,6 +226,8 @@ def show(file: File, as_: As = None, conversation: InJournal = None, as_json: As
     _known(as_, "--as", registry.names())
 
     def work(name: str) -> None:
+        from normalizer.command.timeline import timeline  # noqa: PLC0415 - needs rich, which help does without
+
         reading = _reading(name, as_, conversation)
         transcript = normalizer.fold(reading.facts)
         if as_json:

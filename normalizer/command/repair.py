@@ -6,9 +6,7 @@ import sys
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
-
-from rich.text import Text
+from typing import TYPE_CHECKING, Any
 
 import normalizer
 from normalizer.command import console, journals
@@ -23,20 +21,14 @@ from normalizer.command.files import (
     refuse_unwritable,
     sessions,
 )
-from normalizer.command.timeline import outcome_text
 from normalizer.errors import UnknownFormat, UnreadableInput
-from normalizer.reporting import lines
-from normalizer.util.text import excerpt, json_text
+from normalizer.util.text import json_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from normalizer.command.debug_log import DebugLog
     from normalizer.repairing import Repair
-    from normalizer.transcript import Call, ServerCall
-
-SHOWN: Final = 20
-"""Lines of one kind that a summary shows; the report has them all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,16 +184,24 @@ def repair_file(name: str, wishes: Wishes, log: DebugLog | None, *, alone: bool)
         if not to_stdout:
             outputs.add(output, request_chunks(result.request), mode=private_mode(path))
         if wishes.report:
-            outputs.add(wishes.report, request_chunks(dict(lines.report(result))), mode=0o600)
+            outputs.add(wishes.report, request_chunks(dict(result.report())), mode=0o600)
         if alone and log is not None and wishes.debug_log:
             outputs.add(wishes.debug_log, [log.data()], mode=0o600)
         for chunk in request_chunks(result.request) if to_stdout else ():
             console.emit(chunk)
         outputs.put()
-    told = summary(_shown(name), "standard output" if to_stdout else str(output), result)
-    console.say(told, stderr=to_stdout)
-    for line in details(result, wishes) if alone else ():
-        console.say(line, stderr=to_stdout)
+    shown = "standard output" if to_stdout else str(output)
+    _say_what_was_done(name, shown, result, wishes.report, alone=alone, stderr=to_stdout)
+
+
+def _say_what_was_done(
+    name: str, output: str, result: Repair, report: Path | None, *, alone: bool, stderr: bool
+) -> None:
+    from normalizer.command.summary import details, summary  # noqa: PLC0415 - needs rich, which help does without
+
+    console.say(summary(_shown(name), output, result), stderr=stderr)
+    for line in details(result, report) if alone else ():
+        console.say(line, stderr=stderr)
 
 
 def request_chunks(value: dict[str, Any]) -> Iterator[bytes]:
@@ -217,60 +217,3 @@ def request_chunks(value: dict[str, Any]) -> Iterator[bytes]:
         else:
             yield json_text(item).encode()
     yield b"\n}\n" if value else b"{}\n"
-
-
-def summary(name: str, output: str, result: Repair) -> Text:
-    """One line about one repair."""
-    model = result.request.get("model")
-    target = f"{result.to} ({model})" if isinstance(model, str) else result.to
-    calls = [call for _, call in _calls(result)]
-    counts = [
-        _count(len(result.findings), "finding"),
-        _count(len(result.adjustments), "adjustment"),
-        *([f"calls: {lines.tally(call.outcome.kind for call in calls)}"] if calls else []),
-    ]
-    line = Text(f"{excerpt(name, 300)}: {result.format}, ")
-    line.append("request written to ", style="green")
-    return line.append(f"{excerpt(output, 300)} for {excerpt(target)}; {'; '.join(counts)}")
-
-
-def details(result: Repair, wishes: Wishes) -> Iterator[Text]:
-    """What a person wants to know about one repair: findings, outcomes, adjustments, what is left."""
-    yield from _section("findings", map(_plain, map(lines.finding_line, result.findings)))
-    yield from _section("outcomes", _outcomes(result))
-    yield from _section("adjustments", map(_plain, map(lines.adjustment_line, result.adjustments)))
-    left = [*map(lines.fragment_line, result.fragments), *lines.leftover_lines(result.leftovers)]
-    yield from _section("not in the request, kept in the report", map(_plain, left))
-    warned = [lines.violation_line(found) for found in result.violations_after]
-    yield from _section("rules that a reader of this request may want to know", map(_plain, warned))
-    if not result.ready:
-        yield Text("the history ends with a finished reply: add the next user message before you send it")
-    if wishes.report:
-        yield Text(f"report written to {excerpt(str(wishes.report), 300)}")
-
-
-def _calls(result: Repair) -> list[tuple[str, Call | ServerCall]]:
-    return [*result.transcript.calls.items(), *result.transcript.server_calls.items()]
-
-
-def _outcomes(result: Repair) -> Iterator[Text]:
-    for key, call in _calls(result):
-        yield Text(f"{excerpt(key)} {excerpt(call.name)}: ").append_text(outcome_text(call.outcome))
-
-
-def _section(title: str, lines: Iterable[Text]) -> Iterator[Text]:
-    all_lines = list(lines)
-    if all_lines:
-        yield Text(title, style="bold")
-    for line in all_lines[:SHOWN]:
-        yield Text("  ").append_text(line)
-    if len(all_lines) > SHOWN:
-        yield Text(f"  … and {len(all_lines) - SHOWN} more; --report has them all", style="dim")
-
-
-def _plain(line: str) -> Text:
-    return Text(line)
-
-
-def _count(number: int, word: str) -> str:
-    return f"{number} {word}" if number == 1 else f"{number} {word}s"

@@ -12,7 +12,7 @@ from pydantic import TypeAdapter
 from normalizer.facts import FACT
 from normalizer.reporting.types import ReportDict, TranscriptDict
 
-FOLDER: Final = Path(__file__).parent / "schemas"
+FOLDER: Final = Path(__file__).parent.parent / "schemas"
 
 MODELS: Final[dict[str, tuple[str, TypeAdapter[Any]]]] = {
     "fact": ("A fact: one immutable observation, one line of a fact file", FACT),

@@ -4,16 +4,14 @@ A process belongs to the family if it is in the group or session of the command,
 its environment, or descends from one that belongs. One that hides from all three (own session, cleaned environment,
 parents gone) before anybody looked is not found; nothing short of a container would find it.
 
-On Windows a Job Object takes the group's place. No test here runs Windows.
+How a family is started and signalled is its system's: see `posix` and `windows`.
 """
 
 from __future__ import annotations
 
 import os
-import signal
-import sys
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 import psutil
 
@@ -124,65 +122,3 @@ class Family:
                         if alive(process):
                             self._known[pid] = process
                             found = True
-
-
-class PosixFamily(Family):
-    """The command leads a session and process group of its own."""
-
-    # By name: not every platform that reads this module has all of them.
-    signals: Mapping[Force, str] = {"interrupt": "SIGINT", "terminate": "SIGTERM", "kill": "SIGKILL"}
-
-    def send(self, force: Force, members: Iterable[psutil.Process]) -> None:
-        """The group at once, so that nobody forks away in between; those outside one by one."""
-        number = getattr(signal, self.signals[force])
-        outside = [process for process in members if not self._in_group(process)]
-        if any(self._in_group(process) for process in self._known.values()):
-            with suppress(ProcessLookupError, PermissionError):
-                os.killpg(self.leader, number)
-        self.send_each(force, outside)
-
-    def send_each(self, force: Force, members: Iterable[psutil.Process]) -> None:
-        """One by one."""
-        for process in members:
-            with suppress(psutil.Error):
-                process.send_signal(getattr(signal, self.signals[force]))
-
-    def deaf_to(self, force: Force) -> bool:
-        """Read from `/proc`, so on Linux only."""
-        if set(self._known) != {self.leader}:
-            return False
-        number = getattr(signal, self.signals[force])
-        try:
-            with open(f"/proc/{self.leader}/status", encoding="ascii", errors="replace") as status:  # noqa: PTH123
-                caught = next(line for line in status if line.startswith("SigCgt:"))
-        except (OSError, StopIteration):
-            return False
-        return not int(caught.split()[1], 16) >> (number - 1) & 1
-
-    def _in_group(self, process: psutil.Process) -> bool:
-        try:
-            return os.getpgid(process.pid) == self.leader
-        except OSError:
-            return False
-
-    def _belongs(self, process: psutil.Process) -> bool:
-        # A shell with job control gives each job a group of its own, in its session.
-        return os.getsid(process.pid) == self.leader or super()._belongs(process)
-
-
-def spawning() -> dict[str, Any]:
-    """How a command is started, so that it leads a family."""
-    if sys.platform == "win32":
-        from normalizer.execution import windows  # noqa: PLC0415 - its library is there only
-
-        return windows.spawning()
-    return {"start_new_session": True}
-
-
-def family(leader: int, mark: str) -> Family:
-    """The family of a command that was started with `spawning`."""
-    if sys.platform == "win32":
-        from normalizer.execution import windows  # noqa: PLC0415 - its library is there only
-
-        return windows.WindowsFamily(leader, mark)
-    return PosixFamily(leader, mark)

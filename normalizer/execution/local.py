@@ -11,12 +11,14 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, field
 from subprocess import DEVNULL, PIPE
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import anyio
 
 from normalizer.execution.contract import Control, Finished, Reporter, forestalled
-from normalizer.execution.families import family, marked, spawning
+from normalizer.execution.families import marked
+from normalizer.execution.limits import DEFAULTS, Limits
+from normalizer.execution.systems import family, spawning
 from normalizer.execution.winding import Running
 from normalizer.util.text import excerpt
 
@@ -27,28 +29,7 @@ if TYPE_CHECKING:
 
     from normalizer.execution.contract import End, Permit, Report
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
-    """Bounds of a command, in seconds and bytes.
-
-    `time` is how long it may run; None: as long as it likes. A stop interrupts first, terminates after `interrupt`
-    seconds and kills after `terminate` more; a zero leaves that step out. `kill` is the wait for the killed to be gone,
-    `pipes` the wait for the streams behind the command's end. Of each stream the first `head` and the last `tail`
-    bytes are kept. Output is told while it runs, the head only, with pauses from `tell` seconds up to 30.
-    """
-
-    time: float | None = None
-    interrupt: float = 1.0
-    terminate: float = 2.0
-    kill: float = 2.0
-    pipes: float = 1.0
-    head: int = 16_384
-    tail: int = 16_384
-    tell: float = 0.25
-
-
-DEFAULTS: Final = Limits()
+__all__ = ["DEFAULTS", "Limits", "LocalCommand"]
 
 
 @dataclass(frozen=True, slots=True)

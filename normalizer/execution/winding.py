@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from normalizer.execution.contract import CancelRequest, Control, End, Reporter
     from normalizer.execution.families import Family, Force
-    from normalizer.execution.local import Limits
+    from normalizer.execution.limits import Limits
 
 PIPES: Final = ("stdout", "stderr")
 _CHUNK: Final = 65_536

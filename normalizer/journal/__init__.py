@@ -1,13 +1,13 @@
 """The journal: an append-only store of facts, many conversations in one database, and the launch gate.
 
 SQLite is the embedded default (`open_journal("agent.db")`), PostgreSQL serves many hosts. This module loads
-neither's packages: they are loaded when a journal is opened. `Journal` is in journal_sync.py.
+neither's packages: they are loaded when a journal is opened. `Journal` is in journal.py.
 """
 
 from __future__ import annotations
 
-import uuid
 from datetime import UTC, datetime
+from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +26,9 @@ def _now() -> datetime:
 
 
 def _new_id() -> str:
-    return uuid.uuid4().hex
+    from uuid import uuid4  # noqa: PLC0415 - this module is loaded with the library, which has no use for it
+
+    return uuid4().hex
 
 
 def open_journal(
@@ -53,9 +55,8 @@ def open_journal(
 async def open_async_journal(where: str | os.PathLike[str], **options: Any) -> AsyncJournal:
     """As `open_journal`, for asyncio and Trio: the same methods, none of which blocks the event loop."""
     try:
-        opened: AsyncJournal = await import_module("normalizer.journal.journal_async").open_in_thread(
-            where, **options
-        )
+        twin = import_module("normalizer.journal.journal_async")
+        opened: AsyncJournal = await twin.open_in_thread(partial(open_journal, where, **options))
     except ImportError as missing:
         raise _missing(missing) from missing
     return opened

@@ -298,7 +298,7 @@ def _read_only(url: URL) -> URL:
     over into the file first: a reader does not touch what a killed writer left.
     """
     name = str(url.database)
-    # `immutable`: the caller vouches that nobody writes while he reads, see journal_command.reading
+    # `immutable`: the caller vouches that nobody writes while he reads, see command/journals.py
     promised = {"immutable": "1"} if url.query.get("immutable") == "1" else {}
     mode = "ro" if promised or _unfinished(name) else "rw"
     return url.set(database="file:" + quote(name), query={"mode": mode, "uri": "true", **promised})

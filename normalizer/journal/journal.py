@@ -9,12 +9,12 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from datetime import timedelta
-from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
 from normalizer.errors import JournalError
 from normalizer.facts import Observation, RunLost, StartPermitted, TurnCancelRequested, TurnOpened
 from normalizer.journal import launch_gate as gate
+from normalizer.journal import live_side
 from normalizer.journal import transactions as store
 from normalizer.journal.database import Database, located
 from normalizer.journal.processes import Run, this_process
@@ -68,7 +68,7 @@ class Journal:
 
     def conversation(self, conversation: str) -> Any:
         """The live side of one conversation: turns, replies, execution."""
-        return import_module("normalizer.live.conversation").Conversation(self, conversation)
+        return live_side.conversation(self, conversation)
 
     # ------------------------------------------------------------ facts
 

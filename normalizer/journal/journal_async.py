@@ -8,17 +8,15 @@ from __future__ import annotations
 
 import time
 from functools import partial, wraps
-from importlib import import_module
 from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, Self, TypeVar, cast
 
 import anyio
 from anyio import CapacityLimiter, to_thread
 
-from normalizer.journal import open_journal
+from normalizer.journal import live_side
 from normalizer.journal.journal import PAGE, POLLS, Journal
 
 if TYPE_CHECKING:
-    import os
     from collections.abc import AsyncIterator, Awaitable, Callable
 
     from normalizer.facts import Fact
@@ -106,9 +104,9 @@ class AsyncJournal:
 
     def conversation(self, conversation: str) -> Any:
         """The live side of one conversation, to be used with `await`."""
-        return import_module("normalizer.live.conversation_async").AsyncConversation(self, conversation)
+        return live_side.async_conversation(self, conversation)
 
 
-async def open_in_thread(where: str | os.PathLike[str], **options: Any) -> AsyncJournal:
+async def open_in_thread(open_journal: Callable[[], Journal]) -> AsyncJournal:
     """Open a journal without blocking the event loop."""
-    return AsyncJournal(await to_thread.run_sync(partial(open_journal, where, **options)))
+    return AsyncJournal(await to_thread.run_sync(open_journal))

@@ -13,8 +13,8 @@ from normalizer.errors import JournalError
 from normalizer.live.conversation import Conversation
 from normalizer.live.reply_recording import Receiving, is_whole
 from normalizer.live.steering import Steering
-from normalizer.live.tool_run import Execution, in_thread, task
-from normalizer.live.turn import ASKING, BUDGET, Turn
+from normalizer.live.tool_run import ASKING, Execution, in_thread, task
+from normalizer.live.turn import BUDGET, Turn
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 from normalizer import registry
 from normalizer.facts import CallSkipped
-from normalizer.inputs import read
 from normalizer.reading.truncation import CUT_SHORT
+from normalizer.repairing import read
 from normalizer.util.text import excerpt
 
 if TYPE_CHECKING:
     from normalizer.facts import Fact
     from normalizer.findings import Reading
-    from normalizer.live.turn import Turn
+    from normalizer.live.record import TurnRecord
     from normalizer.provider import Assembler
 
 # Answers by which an API says that it did not take the request at all; after others it may have been read.
@@ -38,7 +38,7 @@ def is_whole(source: Any) -> bool:
 class Receiving:
     """One reply that comes in."""
 
-    def __init__(self, turn: Turn, api: str) -> None:
+    def __init__(self, turn: TurnRecord, api: str) -> None:
         self._turn = turn
         self._api = api
         requests = [sent for sent in turn.conversation.transcript.requests if sent.turn_id == turn.turn_id]
@@ -107,7 +107,7 @@ class Receiving:
         return replace(reading, facts=added)
 
     def _skip_what_was_not_asked_for(self, reading: Reading) -> None:
-        """Calls that stood whole in a reply that broke off are not run, and told so."""
+        """Calls that stood whole in a reply that broke off are not run, which is recorded."""
         if reading.turn == "paused":
             return
         transcript = self._turn.conversation.transcript
@@ -130,6 +130,6 @@ def refuses(error: BaseException) -> bool:
 
 
 def described(error: BaseException) -> str:
-    """An error in a few words, without secrets."""
-    words = excerpt(str(error), _LONGEST_ERROR)
-    return f"{type(error).__name__}: {words}" if words else type(error).__name__
+    """An error in a short text, without secrets."""
+    text = excerpt(str(error), _LONGEST_ERROR)
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__

@@ -6,7 +6,7 @@ and nothing drops or applies it by itself.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from normalizer.errors import JournalError
 from normalizer.facts import SteeringApplied, SteeringQueued, SteeringWithdrawn
@@ -16,15 +16,40 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from normalizer.facts import Fact
-    from normalizer.live.conversation import Conversation
+    from normalizer.journal.journal import Journal
     from normalizer.parts import Part
     from normalizer.transcript import Transcript
+
+
+class Steered(Protocol):
+    """What steering needs of its conversation; see `ConversationRecord`."""
+
+    @property
+    def id(self) -> str:
+        """The conversation's id in the journal."""
+
+    @property
+    def journal(self) -> Journal:
+        """The journal that it is in."""
+
+    @property
+    def transcript(self) -> Transcript:
+        """What its facts add up to at this moment."""
+
+    def append(self, *facts: Fact) -> tuple[Fact, ...]:
+        """Record facts, all or none, and give them back with their numbers."""
+
+    def new_id(self) -> str:
+        """An id for a fact."""
+
+    def now(self) -> str:
+        """The time, as facts have it."""
 
 
 class Steering:
     """The steering of one conversation."""
 
-    def __init__(self, conversation: Conversation) -> None:
+    def __init__(self, conversation: Steered) -> None:
         self._conversation = conversation
 
     @property

@@ -1,15 +1,16 @@
 """One started call, from the gate's permit to its end. Its laws:
 
 1. No permit, no start: entering asks the gate.
-2. Every way out is recorded before it goes on, and Ctrl-C waits for that. What is not known is told as unknown.
+2. Every way out is recorded before it goes on, and Ctrl-C waits for that. What is not known is recorded as unknown.
 3. An end is recorded once; what is known better later (a late result) is recorded behind it.
 """
 
 from __future__ import annotations
 
 import threading
+from contextvars import ContextVar
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Protocol, Self, TypeVar
 
 import anyio
 import anyio.to_thread
@@ -27,6 +28,7 @@ from normalizer.facts import (
     RemoteCancelUpdated,
     StartPermitted,
 )
+from normalizer.live.record import TurnRecord
 from normalizer.live.sigint import uninterrupted
 
 if TYPE_CHECKING:
@@ -35,7 +37,6 @@ if TYPE_CHECKING:
 
     from normalizer.execution.contract import End, Unit
     from normalizer.facts import Fact
-    from normalizer.live.turn import Turn
     from normalizer.transcript import Call
 
 T = TypeVar("T")
@@ -43,6 +44,17 @@ T = TypeVar("T")
 WHOLE: Final = 1 << 40  # a result that the host hands over is kept whole
 PATIENCE: Final = 10.0  # seconds that the end of a block waits for the word of a `stop` that goes on
 ENDS: Final = frozenset({"call_completed", "call_terminated", "contact_lost"})
+
+
+class RunningTurn(TurnRecord, Protocol):
+    """What the run of a call needs of its turn; `Turn` is one."""
+
+    @property
+    def running(self) -> Executions:
+        """The calls of the turn that run in this process."""
+
+    def permit(self, call: Call, options: dict[str, Any]) -> StartPermitted:
+        """Ask the gate for a start. Raises StartRefused."""
 
 
 class Execution:
@@ -53,7 +65,7 @@ class Execution:
     """
 
     def __init__(
-        self, turn: Turn, call: Call, options: dict[str, Any], stop: Callable[[], bool] | None = None
+        self, turn: RunningTurn, call: Call, options: dict[str, Any], stop: Callable[[], bool] | None = None
     ) -> None:
         self.call: Final = call
         self.control: Final = Control()
@@ -210,7 +222,7 @@ class Execution:
         )
 
     def lost(self, reason: str) -> Fact:
-        """Nothing more is heard of it."""
+        """Contact with it was lost."""
         return self._tell(ContactLost, reason=reason)
 
     def cancel_requested(self, by: str | None = None, reason: str | None = None) -> bool:
@@ -255,7 +267,7 @@ class Execution:
             return False
         try:
             return self._stop() and not self._ends
-        except Exception:  # noqa: BLE001 - it did not confirm anything, and the call is told as unknown
+        except Exception:  # noqa: BLE001 - it did not confirm anything, and the call stays unknown
             return False
 
     # ------------------------------------------------------------ units
@@ -274,6 +286,42 @@ class Execution:
         await in_thread(partial(self._turn.conversation.append, fact))
         if fact.kind in ENDS:
             self._ends.add(fact.kind)
+
+
+class Executions:
+    """The calls of a turn that run here."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._all: list[Execution] = []
+
+    def add(self, execution: Execution) -> None:
+        """It is about to start."""
+        with self._lock:
+            self._all.append(execution)
+
+    def discard(self, execution: Execution) -> None:
+        """It is over."""
+        with self._lock:
+            if execution in self._all:
+                self._all.remove(execution)
+
+    def all(self) -> tuple[Execution, ...]:
+        """Those that run."""
+        with self._lock:
+            return tuple(self._all)
+
+    def keys(self) -> frozenset[str]:
+        """The calls that run."""
+        return frozenset(one.call.key for one in self.all())
+
+    def own(self) -> frozenset[object]:
+        """Who must not be waited for, being the one who asks."""
+        return frozenset({threading.get_ident(), ASKING.get()})
+
+
+ASKING: ContextVar[object] = ContextVar("asking", default=None)
+"""The task on whose behalf a thread cancels."""
 
 
 def task() -> object:

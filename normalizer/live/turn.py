@@ -1,7 +1,7 @@
 """A turn while it runs: what the user says, what the model replies, which calls start, and how it is stopped.
 
 Stopping has two phases. The gate closes first, so that nothing starts any more; then what runs is asked to stop, and
-waited for within a time budget. What could not be confirmed by then is told as unknown, and a result that comes
+waited for within a time budget. What could not be confirmed by then is recorded as unknown, and a result that comes
 later is recorded all the same.
 """
 
@@ -10,7 +10,6 @@ from __future__ import annotations
 import threading
 import time
 from contextlib import suppress
-from contextvars import ContextVar
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Literal, Self
 
@@ -29,7 +28,7 @@ from normalizer.facts import (
 )
 from normalizer.live.reply_recording import Receiving, is_whole
 from normalizer.live.sigint import uninterrupted
-from normalizer.live.tool_run import Execution
+from normalizer.live.tool_run import Execution, Executions
 from normalizer.parts import Text
 
 if TYPE_CHECKING:
@@ -39,7 +38,7 @@ if TYPE_CHECKING:
     from normalizer.execution.contract import End, Unit
     from normalizer.facts import Fact, StartPermitted, TurnCancelRequested, TurnOpened
     from normalizer.findings import Reading
-    from normalizer.live.conversation import Conversation
+    from normalizer.live.record import ConversationRecord
     from normalizer.parts import Part
     from normalizer.transcript import Call
 
@@ -54,7 +53,9 @@ PERMITS: Final = frozenset(
 class Turn:
     """One open turn, run by this process. As a context manager it is closed at the end, and cancelled by Ctrl-C."""
 
-    def __init__(self, conversation: Conversation, opened: TurnOpened, lease: float | None = None) -> None:
+    def __init__(
+        self, conversation: ConversationRecord, opened: TurnOpened, lease: float | None = None
+    ) -> None:
         assert opened.turn_id is not None  # noqa: S101 - the journal names both
         assert opened.run_id is not None  # noqa: S101
         self.conversation: Final = conversation
@@ -88,7 +89,7 @@ class Turn:
     def user_said(
         self, said: str | Iterable[Part], *, by: Literal["person", "program"] | None = "person"
     ) -> Fact:
-        """A message of the user's side."""
+        """A user message, of a person or of the program."""
         parts = (Text(said),) if isinstance(said, str) else tuple(said)
         return self.record(UserSaid, parts=parts, by=by)
 
@@ -285,44 +286,8 @@ class Turn:
                     return
 
 
-class Executions:
-    """The calls of a turn that run here."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._all: list[Execution] = []
-
-    def add(self, execution: Execution) -> None:
-        """It is about to start."""
-        with self._lock:
-            self._all.append(execution)
-
-    def discard(self, execution: Execution) -> None:
-        """It is over."""
-        with self._lock:
-            if execution in self._all:
-                self._all.remove(execution)
-
-    def all(self) -> tuple[Execution, ...]:
-        """Those that run."""
-        with self._lock:
-            return tuple(self._all)
-
-    def keys(self) -> frozenset[str]:
-        """The calls that run."""
-        return frozenset(one.call.key for one in self.all())
-
-    def own(self) -> frozenset[object]:
-        """Who must not be waited for, being the one who asks."""
-        return frozenset({threading.get_ident(), ASKING.get()})
-
-
-ASKING: ContextVar[object] = ContextVar("asking", default=None)
-"""The task on whose behalf a thread cancels."""
-
-
 def _ask_to_stop(execution: Execution, by: str | None, reason: str | None) -> None:
-    with suppress(JournalError):  # told as unknown, since no end of it is on record
+    with suppress(JournalError):  # it is unknown, since no end of it is on record
         execution.ask_to_stop(by, reason)
 
 

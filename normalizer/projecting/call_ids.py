@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from normalizer.util.ids import newest
 from normalizer.util.sharing import SharedDict
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterable, Mapping
+    from collections.abc import Iterable, Mapping
 
     from normalizer.facts import Told
+    from normalizer.projecting.dialect_policies import IdPolicy
     from normalizer.transcript import Call, ServerCall
-
-
-class Give(Protocol):
-    """How an API wants an id: the call's own where it fits and is not taken, else one made from it or from the key."""
-
-    def __call__(self, key: str, own: str | None, taken: Container[str], /) -> str:
-        """The id for the call with this key."""
 
 
 class WireIds:
@@ -59,7 +53,7 @@ def wire_ids(
     calls: Mapping[str, Call],
     server_calls: Mapping[str, ServerCall],
     told: Mapping[str, Told],
-    give: Give,
+    policy: IdPolicy,
     before: WireIds | None,
     newly_told: Iterable[str] = (),
 ) -> WireIds:
@@ -79,7 +73,7 @@ def wire_ids(
     given, renamed = ids.by_key.lookup, ids.renamed
     for key in newest(calls, len(ids)):
         sent = told[key].wire_id if key in told else None
-        given[key] = wire_id = sent or give(key, calls[key].part.id, ids)
+        given[key] = wire_id = sent or policy.give(key, calls[key].part.id, ids)
         if wire_id != key:
             renamed.add(wire_id)
     ids.by_key.settle()

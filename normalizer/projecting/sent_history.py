@@ -1,7 +1,7 @@
-"""What was sent to one target: the chain of its `request_sent` facts, added up.
+"""What was sent to one target: its `request_sent` facts, added up.
 
-A chain is a target with profile, model and account; each has a prefix of its own. A request that the API
-refused is no base: the chain begins again behind it.
+Requests to one target, profile, model and account make one sent history (a chain); each has a prefix of its own. A
+request that the API refused is no base: the history begins again behind it.
 """
 
 from __future__ import annotations
@@ -22,25 +22,25 @@ State: TypeAlias = tuple[str, str | None, str | None]
 
 
 @dataclass(slots=True)
-class Chain:
-    """Everything that was sent to one target so far. `states` is the newest told state of each call.
+class SentHistory:
+    """Everything that was sent to one target so far. `states` is what was said last of each call.
 
-    `aside` are calls that were told in words only. `gone` are the states that news told of calls which summaries and
-    rewinds have taken away together with the news. `barred` is the `seq` up to which no reasoning goes back, since a
-    request with it was refused. `restarted` says that the newest request was refused, so that the prefix begins anew.
-    `began` is the same object for a chain and what it grows to: what was rendered for it stands. One that begins anew
-    behind a refusal has another.
+    `told` is what was sent of a call in its result's place, `news` the late updates. `as_text` are calls that were only
+    rendered as text. `gone` are the states that late updates told of calls which summaries and rewinds have taken away
+    together with the updates. `reasoning_cutoff` is the `seq` up to which no reasoning goes back, since a request with
+    it was refused. `restarted` says that the newest request was refused, so that the prefix begins anew. `began` is the
+    same object for a history and what it grows to: what was rendered for it stands.
     """
 
     base: RequestSent | None = None
     told: dict[str, Told] = field(default_factory=dict)
     states: dict[str, State] = field(default_factory=dict)
     news: tuple[News, ...] = ()
-    aside: frozenset[str] = frozenset()
+    as_text: frozenset[str] = frozenset()
     gone: dict[str, State] = field(default_factory=dict)
     choices: dict[tuple[str, str], str | None] = field(default_factory=dict)
-    sent: dict[str, RequestSent] = field(default_factory=dict)
-    barred: int = -1
+    requests: dict[str, RequestSent] = field(default_factory=dict)
+    reasoning_cutoff: int = -1
     restarted: bool = False
     seen: int = 0
     refusals: int = 0
@@ -51,18 +51,18 @@ class Chain:
         """Whether this was chosen when something was sent, so that it stays so."""
         return (what, subject) in self.choices
 
-    def _copy(self) -> Chain:
+    def _copy(self) -> SentHistory:
         return replace(
             self,
             told=dict(self.told),
             states=dict(self.states),
             gone=dict(self.gone),
             choices=dict(self.choices),
-            sent=dict(self.sent),
+            requests=dict(self.requests),
         )
 
     def _add(self, sent: RequestSent) -> None:
-        self.sent[sent.fact_id] = sent
+        self.requests[sent.fact_id] = sent
         self.base = sent
         self.restarted = False
         for told in sent.told:
@@ -71,7 +71,7 @@ class Chain:
         for news in sent.news:
             self.states[news.call_id] = (news.outcome, news.result, news.effects)
             if news.call_id not in self.told:
-                self.aside |= {news.call_id}
+                self.as_text |= {news.call_id}
         self.news = (*self.news, *sent.news)
         for choice in sent.choices:
             self.choices[choice.what, choice.subject] = choice.detail
@@ -89,25 +89,25 @@ class Chain:
                 self.gone[news.call_id] = (news.outcome, news.result, news.effects)
         self.states.update(self.gone)
         self.states.update({news.call_id: (news.outcome, news.result, news.effects) for news in self.news})
-        self.aside = frozenset(news.call_id for news in self.news if news.call_id not in self.told)
+        self.as_text = frozenset(news.call_id for news in self.news if news.call_id not in self.told)
 
     def _restart(self, refused: RequestSent, error: str | None) -> None:
         """The API refused it: nothing is frozen any more."""
         if error is not None and any(word in error for word in ("thinking", "signature", "encrypted")):
-            self.barred = max(self.barred, refused.through)
-        self.base, self.news, self.aside, self.restarted = None, (), frozenset(), True
+            self.reasoning_cutoff = max(self.reasoning_cutoff, refused.through)
+        self.base, self.news, self.as_text, self.restarted = None, (), frozenset(), True
         self.told, self.states, self.gone, self.choices = {}, {}, {}, {}
 
 
-def chain_of(
+def sent_history_of(
     transcript: Transcript,
     target: str,
     model: str | None,
     profile: str | None,
     account: str | None,
-    before: Chain | None = None,
-) -> Chain:
-    """The chain of a target in this transcript; `before` is that of an earlier transcript that this one grew from."""
+    before: SentHistory | None = None,
+) -> SentHistory:
+    """What was sent to a target; `before` is that of an earlier transcript that this one grew from."""
     requests, refused = transcript.requests, transcript.refusals
     cuts = transcript.cuts
     if before is not None and (
@@ -116,26 +116,26 @@ def chain_of(
         before = None
     if before is not None and before.seen == len(requests):
         return before
-    chain = before._copy() if before is not None else Chain()  # noqa: SLF001
-    for sent in requests[chain.seen :]:
+    history = before._copy() if before is not None else SentHistory()  # noqa: SLF001
+    for sent in requests[history.seen :]:
         if (sent.target, sent.model, sent.profile, sent.account) == (target, model, profile, account):
-            chain._add(sent)  # noqa: SLF001
+            history._add(sent)  # noqa: SLF001
             if sent.fact_id in refused:
-                chain._restart(sent, refused[sent.fact_id])  # noqa: SLF001
-    chain.seen = len(requests)
-    chain.refusals = len(refused)
-    chain.cuts = cuts
+                history._restart(sent, refused[sent.fact_id])  # noqa: SLF001
+    history.seen = len(requests)
+    history.refusals = len(refused)
+    history.cuts = cuts
     if cuts:
         left = [entry for entry in transcript.entries if entry.kind == "reply"]
         shown = {key for entry in left for key in entry.calls}
-        chain._keep_news({entry.fact.fact_id for entry in left}, shown)  # noqa: SLF001
-    return chain
+        history._keep_news({entry.fact.fact_id for entry in left}, shown)  # noqa: SLF001
+    return history
 
 
 def base_of(
     transcript: Transcript, target: str, model: str | None, profile: str | None, account: str | None
 ) -> RequestSent | None:
-    """The base of a chain, without the rest of it."""
+    """The base of a sent history, without the rest of it."""
     for sent in reversed(transcript.requests):
         if (sent.target, sent.model, sent.profile, sent.account) == (target, model, profile, account):
             return None if sent.fact_id in transcript.refusals else sent
@@ -143,7 +143,7 @@ def base_of(
 
 
 @dataclass(frozen=True, slots=True)
-class Stirred:
+class ChangedSinceSent:
     """The calls of which something else is known than was told, up to a place in the log of what was touched.
 
     In the order in which it became known.
@@ -154,33 +154,33 @@ class Stirred:
     touches: int
 
 
-def stirred(
+def changed_since_sent(
     transcript: Transcript,
-    chain: Chain,
+    history: SentHistory,
     newly_told: Iterable[str],
-    before: Stirred | None,
+    before: ChangedSinceSent | None,
     *,
     running: bool,
-) -> Stirred:
+) -> ChangedSinceSent:
     """What has changed since it was told. `before` are those of an earlier transcript that this one grew from.
 
     Then only what was touched, or told, since is looked at. `running` as in `notices.told_kind`.
     """
-    keys: Iterable[str] = chain.states
-    if before is not None and before.began is chain.began and before.touches <= transcript.touches:
+    keys: Iterable[str] = history.states
+    if before is not None and before.began is history.began and before.touches <= transcript.touches:
         touched = transcript.touched(before.touches)
         if touched is not None:
             keys = {*before.keys, *touched, *newly_told}
     found = []
     for key in keys:
-        call, told = transcript.calls.get(key), chain.states.get(key)
+        call, told = transcript.calls.get(key), history.states.get(key)
         if call is None or told is None:
             continue
         if len(call.facts) == 1 and told[0] == "completed" and told[1] == call.facts[0].fact_id:
             continue
         if state(call, told_kind(call, running=running)) != told:
             found.append((call.facts[-1].seq if call.facts else 0, key))
-    return Stirred(tuple(key for _, key in sorted(found)), chain.began, transcript.touches)
+    return ChangedSinceSent(tuple(key for _, key in sorted(found)), history.began, transcript.touches)
 
 
 def state(call: Call, kind: str) -> State:

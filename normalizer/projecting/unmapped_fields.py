@@ -11,15 +11,16 @@ from typing import TYPE_CHECKING, Any, Final
 from normalizer.parts import Json
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
 
-    from normalizer.parts import Part, ResultPart
+    from normalizer.parts import Part, ResultPart, Tool
 
 _WIRE: Final = frozenset({"type", "role", "status", "cache_control", "prompt_cache_breakpoint"})
 """Keys that say how a block is sent, not what it says. Cache marks are of the API that they were set for."""
 _TOP: Final = _WIRE | {"id", "object"}
 """Besides, the id of the block itself: it names it to the server that gave it. Calls have their own, in `ids`."""
 _DEFAULT: Final = "auto"
+_TOOL_KINDS: Final = ("function", "custom")
 _RESPONSE: Final = frozenset({"response"})
 """Where a reader keeps what a response says beside its message."""
 
@@ -36,6 +37,54 @@ def remainder(raw: Json | None, *said: Any) -> str | None:
     value = raw.value
     rest = _dict(value, found, _TOP) if isinstance(value, dict) else _rest(value, "", found)
     return Json.of(rest).text if rest is not None else None
+
+
+def unmapped(raw: Json | None, consumed: Collection[str]) -> str | None:
+    """The JSON text of what a block as received says under other keys than those that were `consumed`; None if nothing.
+
+    A key inside an object is named by its path: of `{"type": "function", "function": {"name": "f", "strict": true}}`,
+    with `function.name` consumed, `{"function": {"strict": true}}` is left. What says nothing (null, false, an empty
+    text) and keys that say how a block is sent (its type, id, cache mark) are never left.
+    """
+    if raw is None or not raw.valid or not isinstance(raw.value, dict):
+        return None
+    rest = _unconsumed(raw.value, "", frozenset(consumed), _TOP)
+    return Json.of(rest).text if rest is not None else None
+
+
+def _unconsumed(
+    value: dict[str, Any], path: str, consumed: frozenset[str], skipped: frozenset[str]
+) -> dict[str, Any] | None:
+    """What is left of the keys of an object that stands at a path (with its dot)."""
+    kept: dict[str, Any] = {}
+    for key, item in value.items():
+        at = f"{path}{key}"
+        if key in skipped or at in consumed:
+            continue
+        inside = isinstance(item, dict) and any(one.startswith(f"{at}.") for one in consumed)
+        rest = _unconsumed(item, f"{at}.", consumed, _WIRE) if inside else _rest(item, key, _NOTHING)
+        if rest is not None:
+            kept[key] = rest
+    if path and kept and "type" in value:
+        kept = {"type": value["type"], **kept}
+    return kept or None
+
+
+def tool_keys(tool: Tool) -> frozenset[str]:
+    """The keys of a declaration as received whose values the tool holds: its name, description and schema.
+
+    APIs write them at the top, or inside an object that is named by the kind of tool.
+    """
+    raw = tool.raw.value if tool.raw is not None and tool.raw.valid else None
+    schema = tool.schema.value if tool.schema is not None else None
+    held = {"name": tool.name, "description": tool.description, "input_schema": schema, "parameters": schema}
+    found: set[str] = set()
+    for path in ("", *_TOOL_KINDS):
+        declared = raw.get(path) if path and isinstance(raw, dict) else raw
+        if isinstance(declared, dict):
+            prefix = f"{path}." if path else ""
+            found |= {f"{prefix}{key}" for key, value in held.items() if declared.get(key) == value}
+    return frozenset(found)
 
 
 class _Said:
@@ -111,17 +160,23 @@ def _dict(value: dict[str, Any], said: _Said, skipped: frozenset[str]) -> dict[s
     return kept or None
 
 
-def beside_content(fact: Any) -> str | None:
+_NOTHING: Final = _Said(())
+"""Of a value that stands under a key that was not consumed, nothing is said."""
+
+
+def beside_content(fact: Any, consumed: Collection[str] = ()) -> str | None:
     """The JSON text of what a message says beside its content: above all, who speaks. None where that is nothing.
 
-    A message is known by its role and the place of its content; what a whole response says of itself is none.
+    A message is known by its role and the place of its content; what a whole response says of itself is none. What it
+    says under keys that were `consumed`, and the model that the fact has, is left out.
     """
     raw = getattr(fact, "raw", None)
     value = raw.value if raw is not None else None
     if not isinstance(value, dict) or not {"role", "content"} <= value.keys():
         return None
-    beside = {key: item for key, item in value.items() if key not in _RESPONSE}
-    return remainder(Json.of(beside), getattr(fact, "model", None))
+    model = getattr(fact, "model", None)
+    named = {"model"} if model is not None and value.get("model") == model else set()
+    return unmapped(raw, {"content", *_RESPONSE, *named, *consumed})
 
 
 def received(part: Any) -> Json | None:

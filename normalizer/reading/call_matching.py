@@ -93,6 +93,13 @@ def open_one(uses: list[Use]) -> Use:
     return next((u for u in uses if not u.real and not u.said), uses[0])
 
 
+def runnable(parts: tuple[Part, ...]) -> tuple[str, ...]:
+    """Ids of the client's calls in a reply that can be run: their arguments can be read, or there are none."""
+    called = [part for part in parts if part.kind == "tool_call"]
+    can = [call.id for call in called if call.arguments.valid or not call.arguments.text.strip()]
+    return tuple(dict.fromkeys(wire_id for wire_id in can if wire_id))
+
+
 def _twice(call: Any, before: tuple[Part, ...]) -> bool:
     """Whether a reply has the same call twice."""
     return any(

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
 
 from normalizer.findings import Finding, Fragment, Leftover
 from normalizer.parts import Json
 from normalizer.util.redaction import named
+from normalizer.util.text import excerpt
 
 if TYPE_CHECKING:
     from normalizer.findings import FindingKind
+
+_LONGEST_ERROR: Final = 200
 
 
 class Finder:
@@ -41,6 +45,31 @@ class Finder:
                 message = "a text stands where a block belongs; it is read as a block of text"
                 self.finding("unknown_block", message, f"{place}/{number}")
 
+    def no_object(self, place: str, value: Any, what: str = "a message") -> None:
+        """Something else than an object stands where a message (or `what` the API calls it) belongs."""
+        self.finding("bad_line", f"{what} is not an object", place)
+        self.leftover(place, f"{what} that is not an object", value)
+
+    def no_content(self, place: str, value: Any) -> None:
+        """A message's content is neither a text nor a list."""
+        self.finding("bad_line", "the content of a message is neither text nor a list of blocks", place)
+        self.leftover(place, "content that is neither text nor blocks", value)
+
+    def unknown_role(self, place: str, message: dict[str, Any]) -> None:
+        """A message of a role that no reader knows."""
+        self.finding("unknown_block", f"a message of the unknown role {message.get('role')!r}", place)
+        self.leftover(place, "a message of an unknown role", message)
+
+    def foreign_result(self, place: str, message: dict[str, Any]) -> None:
+        """A result in a message of its own, as another API writes it; the caller records it."""
+        self.finding("displaced_result", f"a result in a message of role {message.get('role')!r}", place)
+
+    def servers_result(self, place: str, call_id: str | None, value: Any) -> None:
+        """A client's result for a call that the server runs: the client cannot know it."""
+        message = "a client's result answers a call that the server runs"
+        self.finding("orphan_result", message, place, call_id)
+        self.leftover(place, "a client's result for a server's call", value)
+
     def fragment(
         self, place: str, call_id: str | None, text: str, reason: str, *, raw: Json | None = None, **more: Any
     ) -> None:
@@ -51,7 +80,7 @@ class Finder:
                 call_id, raw.text if raw is not None else text, reason, line=line, pointer=pointer, **more
             )
         )
-        self.finding("fragment", f"only the beginning of call {named(call_id)} arrived", place, call_id)
+        self.finding("fragment", only_the_beginning(f"call {named(call_id)}"), place, call_id)
 
     def orphan(self, fact: Any, wire_id: str) -> None:
         """A result whose call is not in the history: kept whole, never sent as a result."""
@@ -83,6 +112,24 @@ def _split(place: str | None) -> tuple[int | None, str | None]:
     if place[0] == "L" and (digits := place[1:].split("/", 1)[0].split(":", 1)[0]).isdigit():
         return int(digits), place[1 + len(digits) :] or None
     return None, place
+
+
+def only_the_beginning(what: str) -> str:
+    """The sentence of a finding about a fragment: `what` is `call 'toolu_1'`, `a part of type 'text'`."""
+    return f"only the beginning of {what} arrived"
+
+
+def error_kind(error: Any, *keys: str) -> str:
+    """The word by which an API names an error: the first of these keys that says something, else `error`."""
+    held = error if isinstance(error, Mapping) else {}
+    return str(next((held[key] for key in keys if held.get(key)), "error"))
+
+
+def error_line(error: Any, *keys: str) -> str:
+    """An API's error on one line, redacted: `overloaded_error: Overloaded`."""
+    held = error if isinstance(error, Mapping) else {}
+    kind, text = error_kind(held, *keys), excerpt(str(held.get("message") or ""), _LONGEST_ERROR)
+    return f"{kind}: {text}" if text else kind
 
 
 def dump_any(value: Any) -> str:

@@ -7,7 +7,7 @@ the fold would take the second for a repetition.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from normalizer.facts import dump, load_lines
 from normalizer.findings import Finding, Leftover, Reading
@@ -15,10 +15,24 @@ from normalizer.util.redaction import named
 
 if TYPE_CHECKING:
     from normalizer.facts import Fact
+    from normalizer.provider import Origin
+
+NAME: Final = "facts"
 
 
-def read(data: bytes) -> Reading:
-    """The facts of a file, each once. Raises UnreadableInput with the number of the line that is no fact."""
+def sniff(data: bytes) -> bool:
+    """Whether a file begins as one of our own facts does."""
+    first = data.lstrip()[:400]
+    return first.startswith(b'{"fact_id"') or (
+        first.startswith(b"{") and b'"fact_id"' in first and b'"kind"' in first
+    )
+
+
+def read(data: bytes, _origin: Origin) -> Reading:
+    """The facts of a file, each once. They say all of themselves: nothing is filled in from what the host says.
+
+    Raises UnreadableInput with the number of the line that is no fact.
+    """
     places = (number for number, line in enumerate(data.split(b"\n"), start=1) if line.strip())
     facts: dict[str, Fact] = {}
     findings: list[Finding] = []
@@ -31,7 +45,7 @@ def read(data: bytes) -> Reading:
         findings.append(Finding("bad_line", message, line=place, facts=(fact.fact_id,)))
         text = dump(fact).decode()
         leftovers.append(Leftover("a fact with the id of another fact", text, line=place))
-    return Reading("facts", tuple(facts.values()), tuple(findings), tuple(leftovers))
+    return Reading(NAME, tuple(facts.values()), tuple(findings), tuple(leftovers))
 
 
 def same(one: Fact, other: Fact) -> bool:

@@ -7,10 +7,8 @@ from collections.abc import Iterable, Mapping
 from itertools import chain, count
 from typing import TYPE_CHECKING, Any
 
-from pydantic import ValidationError
-
 from normalizer.errors import UnreadableInput
-from normalizer.facts import FACT, Observation
+from normalizer.facts import Observation, fact_validator
 from normalizer.findings import Finding, Leftover, Reading
 from normalizer.reading.facts_jsonl import same
 from normalizer.rules import pointer
@@ -23,9 +21,10 @@ if TYPE_CHECKING:
     from normalizer.facts import Fact
 
 
-def heard(given: Iterable[Fact | Mapping[str, Any]] | None, read_facts: Sequence[Fact]) -> Reading:
-    """The facts of a host, and what was wrong with those that are plain objects.
+def completed(given: Iterable[Fact | Mapping[str, Any]] | None, read_facts: Sequence[Fact]) -> Reading:
+    """The facts of a host, whole, and what was wrong with those that are plain objects.
 
+    `{"kind": "call_skipped", "call_id": "toolu_1"}` gets an id (`host/1`), the next number, and the turn of its call.
     Raises UnreadableInput naming the fact and the field that is wrong.
     """
     plain = _each(given)
@@ -77,8 +76,10 @@ def _each(given: Any) -> list[Any]:
 
 
 def _fact(number: int, said: dict[str, Any]) -> Fact:
+    from pydantic import ValidationError  # noqa: PLC0415 - the validator loads it, and no one else needs it
+
     try:
-        made: Fact = FACT.validate_python(said)
+        made: Fact = fact_validator().validate_python(said)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False, include_context=False)[0]
         place = "".join(f"/{step}" for step in first["loc"][1:]) or "/kind"

@@ -11,22 +11,13 @@ import base64
 import json
 import marshal
 import re
-from functools import wraps
 from math import isfinite
-from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeAlias, TypeVar
-
-from pydantic_core import from_json, to_json
+from typing import Any, Final, TypeAlias
 
 from normalizer.errors import UnreadableInput
 from normalizer.findings import Finding, Leftover
 from normalizer.rules import pointer
 from normalizer.util.text import excerpt, json_text, readable
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-P = ParamSpec("P")
-R = TypeVar("R")
 
 # NUL, half a surrogate pair, and a colon, by which keys are counted
 _ODD_ESCAPES: Final = re.compile(rb"\\u(?:0000|003[aA]|[dD][89a-fA-F])")
@@ -52,6 +43,8 @@ class Cleaned:
 
 def from_text(data: bytes) -> Cleaned:
     """Parse a JSON text. Raises ValueError where it is none, UnreadableInput where it is nested too deeply."""
+    from pydantic_core import from_json  # noqa: PLC0415 - loaded with the first text, not with the library
+
     if data[:3] == b"\xef\xbb\xbf":
         data = data[3:]
     if b"\0" not in data and _ODD_ESCAPES.search(data) is None:
@@ -65,7 +58,7 @@ def from_text(data: bytes) -> Cleaned:
     try:
         return clean(json.loads(data.decode("utf-8", "surrogateescape"), object_pairs_hook=_object_of))
     except RecursionError:
-        raise _too_deep() from None
+        raise too_deep() from None
 
 
 def faithful(data: bytes, value: Any) -> bool:
@@ -74,6 +67,8 @@ def faithful(data: bytes, value: Any) -> bool:
     Each pair has a colon, and each string keeps those that are in it, so that a pair that got lost is missed in what
     was read of it. (The text has no colon that is written as an escape.) Looking at each object costs twice as much.
     """
+    from pydantic_core import to_json  # noqa: PLC0415 - as above
+
     return data.count(b":") == to_json(value).count(b":")
 
 
@@ -116,19 +111,6 @@ LARGEST: Final = 10**4300
 
 class Unclean(Exception):
     """A reader met what has to be replaced: the value must go through `clean` first."""
-
-
-def depth_told(function: Callable[P, R]) -> Callable[P, R]:
-    """The function, with what is nested deeper than this language recurses told as that."""
-
-    @wraps(function)
-    def run(*args: P.args, **kwargs: P.kwargs) -> R:
-        try:
-            return function(*args, **kwargs)
-        except RecursionError:
-            raise _too_deep() from None
-
-    return run
 
 
 def look(value: Any) -> None:
@@ -218,7 +200,7 @@ def clean(value: Any) -> Cleaned:
     try:
         result.value = _taken(value, (), result)
     except RecursionError:
-        raise _too_deep() from None
+        raise too_deep() from None
     return result
 
 
@@ -227,7 +209,7 @@ _Path: TypeAlias = "tuple[str | int, ...]"
 
 def _taken(value: Any, path: _Path, result: Cleaned) -> Any:
     if len(path) > _DEEPEST:
-        raise _too_deep()
+        raise too_deep()
     if isinstance(value, str):
         return _text(str.__str__(value), path, result)
     if value is None or isinstance(value, bool):
@@ -343,5 +325,6 @@ def _at(path: _Path) -> str:
     return f" (at {excerpt(_pointer(path), 120)})" if path else ""
 
 
-def _too_deep() -> UnreadableInput:
+def too_deep() -> UnreadableInput:
+    """That a value is nested deeper than this language recurses."""
     return UnreadableInput("the JSON is nested too deeply to be a history", reason="too_deep")

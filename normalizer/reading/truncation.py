@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Final
 
-from pydantic_core import from_json
-
 if TYPE_CHECKING:
     from normalizer.parts import ToolCall
 
@@ -21,6 +19,11 @@ CUT_SHORT: Final = frozenset(
     }
 )
 """Stop reasons that can end a reply inside a call's arguments."""
+
+CUTS_ALL: Final = frozenset({"content_filter"})
+"""Finish reasons of a choice after which none of its calls is whole."""
+CUTS_LAST: Final = frozenset({"length"})
+"""Finish reasons of a limit that was hit inside the last call of a choice."""
 
 
 def is_beginning(call: ToolCall, stop_reason: str | None, *, cut: bool, last: bool) -> bool:
@@ -37,6 +40,8 @@ def begins_json(text: str) -> bool:
     text = text.lstrip()
     if text[:1] not in ("{", "[", '"'):
         return False
+    from pydantic_core import from_json  # noqa: PLC0415 - loaded with the first text that needs it
+
     try:
         from_json(text, allow_partial="trailing-strings", allow_inf_nan=False)
     except ValueError:

@@ -10,17 +10,15 @@ from dataclasses import fields
 from typing import TYPE_CHECKING, Any, cast
 
 from normalizer.parts import Json
-from normalizer.reporting.types import ReportDict, TranscriptDict
 from normalizer.util.redaction import named
 from normalizer.util.text import excerpt, jsonable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from normalizer.findings import Finding, Fragment, Leftover
     from normalizer.outcomes import Outcome
     from normalizer.projection import Adjustment
-    from normalizer.repairing import Repair
     from normalizer.reporting.types import (
         AdjustmentDict,
         CallDict,
@@ -31,12 +29,11 @@ if TYPE_CHECKING:
         LeftoverDict,
         OutcomeDict,
         ServerCallDict,
+        TranscriptDict,
         ViolationDict,
     )
     from normalizer.rules import Violation
     from normalizer.transcript import Call, Entry, ServerCall, Transcript
-
-__all__ = ["ReportDict", "TranscriptDict", "report", "transcript_dict"]
 
 LINE_LIMIT = 300
 """Characters of a message in a line."""
@@ -45,26 +42,14 @@ LINE_LIMIT = 300
 # ---------------------------------------------------------------- JSON
 
 
-def report(repair: Repair) -> ReportDict:
-    """All of a repair as JSON, nothing cut.
+def request_dict(request: Mapping[str, Any]) -> dict[str, Any]:
+    """A request, with what JSON cannot hold made visible in its place."""
+    return {jsonable(key): _piecewise(value) for key, value in request.items()}
 
-    What JSON cannot hold (half a surrogate pair, NaN) is made visible in its place. Parts of the request are shared
-    with the repair: do not edit them.
-    """
-    return {
-        "format": repair.format,
-        "to": repair.to,
-        "ready": repair.ready,
-        "request": {jsonable(key): _piecewise(value) for key, value in repair.request.items()},
-        "ids": {jsonable(key): jsonable(wire) for key, wire in repair.ids.items()},
-        "outcomes": outcomes(repair.transcript),
-        "findings": [finding_dict(found) for found in repair.findings],
-        "adjustments": [cast("AdjustmentDict", _dict(made)) for made in repair.adjustments],
-        "leftovers": [cast("LeftoverDict", _dict(left)) for left in repair.leftovers],
-        "fragments": [cast("FragmentDict", _dict(cut)) for cut in repair.fragments],
-        "violations_before": [violation_dict(found) for found in repair.violations_before],
-        "violations_after": [violation_dict(found) for found in repair.violations_after],
-    }
+
+def ids_dict(ids: Mapping[str, str]) -> dict[str, str]:
+    """The ids of calls in a request, by their keys: `{"call_0#2": "call_0_2"}`."""
+    return {jsonable(key): jsonable(wire) for key, wire in ids.items()}
 
 
 def outcomes(transcript: Transcript) -> dict[str, CallOutcomeDict]:
@@ -108,6 +93,21 @@ def transcript_dict(transcript: Transcript) -> TranscriptDict:
 def finding_dict(finding: Finding) -> FindingDict:
     """A finding as JSON."""
     return cast("FindingDict", _dict(finding))
+
+
+def adjustment_dict(adjustment: Adjustment) -> AdjustmentDict:
+    """An adjustment as JSON."""
+    return cast("AdjustmentDict", _dict(adjustment))
+
+
+def leftover_dict(leftover: Leftover) -> LeftoverDict:
+    """A leftover as JSON, whole."""
+    return cast("LeftoverDict", _dict(leftover))
+
+
+def fragment_dict(fragment: Fragment) -> FragmentDict:
+    """A fragment as JSON, whole."""
+    return cast("FragmentDict", _dict(fragment))
 
 
 def violation_dict(violation: Violation) -> ViolationDict:
@@ -233,13 +233,6 @@ def fragment_line(fragment: Fragment) -> str:
     of = f"call {named(fragment.call_id)}" if fragment.call_id else fragment.type or "a part"
     said = f"{of} ({fragment.reason}): {excerpt(fragment.text)}"
     return _line(place(fragment.line, fragment.pointer), "fragment", said)
-
-
-def outcome_line(key: str, name: str, outcome: Outcome) -> str:
-    """A call and its outcome as one line."""
-    how = {True: ", an error", False: "", None: ""}[outcome.is_error]
-    by = f", by {outcome.by}" if outcome.by else ""
-    return excerpt(f"{key} {name}: {outcome.kind}{how}{by} ({outcome.basis.replace('_', ' ')})", LINE_LIMIT)
 
 
 def tally(kinds: Iterable[str]) -> str:

@@ -24,10 +24,10 @@ except ImportError as missing:
 
 from normalizer.testing.openai_strategies import openai_chat_requests, openai_responses_requests
 from normalizer.testing.payload_strategies import anthropic_requests
-from normalizer.testing.strategies import histories, history
+from normalizer.testing.strategies import ACTIONS, HOMES, Draw, Home, story
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from normalizer.facts import Fact
 
@@ -48,6 +48,35 @@ def assert_accepts(
     if found:
         lines = [f"  {v.rule} at {v.pointer or '/'}: {v.message}" for v in found]
         raise AssertionError(f"{target!r} would reject this request:\n" + "\n".join(lines))
+
+
+@st.composite
+def history(
+    draw: Draw,
+    *,
+    target: str = "anthropic",
+    model: str | None = None,
+    actions: Sequence[str] = ACTIONS,
+    min_size: int = 1,
+    max_size: int = 14,
+) -> list[Fact]:
+    """The facts of one conversation with a target, in order of `seq`. `actions` name what may happen in it."""
+    home = HOMES.get(target, Home(target))
+    teller = story(draw, home, model or draw(st.sampled_from(home.models)))
+    for opening in ("instructions", "tools", "user"):
+        if opening in actions and not teller.chance(6):
+            getattr(teller, opening)()
+    least = draw(st.sampled_from([min_size, max(min_size, max_size // 2)]))  # lists alone are mostly short
+    for action in draw(st.lists(st.sampled_from(actions), min_size=least, max_size=max_size)):
+        getattr(teller, action)()
+    return teller.told
+
+
+def histories(
+    target: str = "anthropic", *, model: str | None = None, max_size: int = 14
+) -> st.SearchStrategy[list[Fact]]:
+    """Any plausible facts of one conversation with a target, with everything that can happen in it, by `seq`."""
+    return history(target=target, model=model, max_size=max_size)
 
 
 _JSON: Final = st.recursive(

@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from hypothesis import strategies as st
 
-from normalizer.testing.strategies import PNG
+import normalizer
+from normalizer.parts import Json
+from normalizer.testing.strategies import HOMES, PNG, Home
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
 Draw = Any
 Entry = dict[str, Any]
@@ -131,13 +133,8 @@ class _ResponsesAuthor(_Author):
         number = self.number()
         ids = {"id": f"fc_{number}", "call_id": f"call_{number}"}
         if self.flip(5):
-            return {
-                "type": "custom_tool_call",
-                **ids,
-                "id": f"ctc_{number}",
-                "name": "sql",
-                "input": "select 1",
-            }
+            made = {"name": "sql", "input": "select 1"}
+            return {"type": "custom_tool_call", **ids, "id": f"ctc_{number}", **made}
         given = {"name": self.draw(st.sampled_from(_NAMES)), "arguments": self.draw(_ARGUMENTS)}
         return {"type": "function_call", **ids, **given, "status": "completed"}
 
@@ -152,16 +149,8 @@ class _ResponsesAuthor(_Author):
         body: Entry = {"model": self.draw(st.sampled_from(MODELS)), "store": False}
         if self.flip():
             body["instructions"] = "Be brief."
-        tools: list[Entry] = [
-            {
-                "type": "function",
-                "name": name,
-                "description": "A tool.",
-                "parameters": _SCHEMA,
-                "strict": False,
-            }
-            for name in _NAMES
-        ]
+        shape = {"description": "A tool.", "parameters": _SCHEMA, "strict": False}
+        tools: list[Entry] = [{"type": "function", "name": name, **shape} for name in _NAMES]
         tools += [{"type": "custom", "name": "sql"}, {"type": "web_search"}]
         return {**body, "input": self.history(), "tools": copy.deepcopy(tools)}
 
@@ -300,3 +289,111 @@ def openai_chat_requests(*, broken: bool = True) -> st.SearchStrategy[dict[str, 
 def openai_responses_requests(*, broken: bool = True) -> st.SearchStrategy[dict[str, Any]]:
     """Bodies of stateless Responses requests; with `broken`, up to four faults in each, else none."""
     return _requests(_ResponsesAuthor, 4 if broken else 0)
+
+
+# ---------------------------------------------------------------- parts of replies that only these APIs have
+
+
+_CUSTOM: Final = {"id": "c$", "type": "custom", "custom": {"name": "sql", "input": "select 1"}}
+_MESSAGES: Final[dict[str, list[Entry]]] = {
+    "thought": [{"role": "assistant", "content": "So.", "reasoning_content": "thought $"}],
+    "refusal": [{"role": "assistant", "content": None, "refusal": "No $."}],
+    "custom": [{"role": "assistant", "content": None, "tool_calls": [_CUSTOM]}],
+    "sound": [{"role": "assistant", "content": None, "audio": {"id": "audio_$"}}],
+}
+_DONE: Final = {"status": "completed"}
+_SEARCH: Final = {"type": "web_search_call", "id": "ws_$", "action": {"type": "search", "query": "q"}}
+_SHELL: Final = {"type": "shell_call", "id": "sh_$", "call_id": "c$", "action": {"commands": ["ls"]}, **_DONE}
+_HOSTED: Final = {**_SHELL, "environment": {"type": "container_reference", "container_id": "cntr_1"}}
+_RAN: Final = [{"stdout": "a", "stderr": "", "outcome": {"type": "exit", "exit_code": 0}}]
+_CALL: Final = {
+    "type": "function_call",
+    "id": "fc_$",
+    "call_id": "c$",
+    "name": "run",
+    "arguments": "{}",
+    **_DONE,
+}
+_COMPUTER: Final = {
+    "type": "computer_call",
+    "id": "cu_$",
+    "call_id": "c$",
+    "action": {"type": "screenshot"},
+    **_DONE,
+}
+_LOCAL: Final = {"type": "exec", "command": ["ls"], "env": {}}
+_PATCH: Final = {"type": "delete_file", "path": "a"}
+_PROGRAM: Final = {"type": "program", "id": "pr_$", "call_id": "p$", "code": "x", "fingerprint": "fp"}
+_MCP: Final = {"server_label": "d", "name": "find", "arguments": "{}"}
+_SAID: Final = {"type": "message", "id": "msg_$", "role": "assistant", **_DONE}
+_CHECKS: Final = [{"id": "s1", "code": "x", "message": "y"}]
+_PICTURED: Final = {"type": "image_generation_call", "id": "ig_$", **_DONE}
+_ITEMS: Final[dict[str, list[Entry]]] = {
+    "thought": [{"type": "reasoning", "id": "rs_$", "summary": [], "encrypted_content": "gAAA$"}],
+    "bare thought": [{"type": "reasoning", "id": "rs_$", "summary": []}],
+    "function": [_CALL],
+    "broken function": [{**_CALL, "arguments": "oops"}],
+    "async": [{**_CALL, "async": True}],
+    "custom": [
+        {"type": "custom_tool_call", "id": "ctc_$", "call_id": "c$", "name": "sql", "input": "select 1"}
+    ],
+    "computer": [{**_COMPUTER, "pending_safety_checks": []}],
+    "guarded computer": [{**_COMPUTER, "pending_safety_checks": _CHECKS}],
+    "shell": [_SHELL],
+    "local": [{"type": "local_shell_call", "id": "lsh_$", "call_id": "c$", "action": _LOCAL, **_DONE}],
+    "patch": [{"type": "apply_patch_call", "id": "apc_$", "call_id": "c$", "operation": _PATCH, **_DONE}],
+    "container": [_HOSTED, {"type": "shell_call_output", "id": "sho_$", "call_id": "c$", "output": _RAN}],
+    "open container": [_HOSTED],
+    "program": [_PROGRAM, {**_CALL, "caller": {"type": "program", "caller_id": "p$"}}],
+    "run program": [
+        _PROGRAM,
+        {"type": "program_output", "id": "po_$", "call_id": "p$", "result": "x", **_DONE},
+    ],
+    "search": [{**_SEARCH, "status": "completed"}],
+    "failed search": [{**_SEARCH, "status": "failed"}],
+    "open search": [{**_SEARCH, "status": "searching"}],
+    "mcp": [{"type": "mcp_call", "id": "mcp_$", **_MCP, **_DONE, "output": "x"}],
+    "question": [{"type": "mcp_approval_request", "id": "mcpr_$", **_MCP}],
+    "list": [{"type": "mcp_list_tools", "id": "mcpl_$", "server_label": "d", "tools": []}],
+    "picture": [{**_PICTURED, "result": "aGk="}],
+    "no picture": [{**_PICTURED, "result": None}],
+    "message": [{**_SAID, "content": [{"type": "output_text", "text": "A $", "annotations": []}]}],
+    "refusal": [{**_SAID, "content": [{"type": "refusal", "refusal": "No $."}]}],
+    "again": [{**_SAID, "id": "msg_0", "content": [{"type": "output_text", "text": "B", "annotations": []}]}],
+    "reference": [{"type": "item_reference", "id": "msg_of_$"}],
+    "novel": [{"type": "novelty", "id": "nv_$", "x": 1}],
+}
+
+
+def _read(api: str, history: str, entries: list[Entry], mark: str) -> tuple[Any, ...]:
+    """The parts that the reader of an API makes of a reply on the wire, in which `$` stands for the mark."""
+    payload = json.loads(json.dumps({history: entries}).replace("$", mark))
+    facts = normalizer.read(payload, format=api).facts
+    return tuple(part for fact in facts if fact.kind == "model_replied" for part in fact.parts)
+
+
+def _chat_parts(_draw: Draw, kind: str, mark: str, _known: Sequence[str]) -> tuple[Any, ...]:
+    return _read("openai_chat", "messages", _MESSAGES[kind], mark)
+
+
+def _responses_parts(_draw: Draw, kind: str, mark: str, _known: Sequence[str]) -> tuple[Any, ...]:
+    return _read("openai_responses", "input", _ITEMS[kind], mark)
+
+
+HOMES["openai_chat"] = Home(
+    "openai_chat",
+    "openai",
+    MODELS,
+    tuple(_MESSAGES),
+    _chat_parts,
+    frame=st.sampled_from([None, None, Json.of({"role": "assistant", "content": None, "annotations": []})]),
+)
+HOMES["openai_responses"] = Home(
+    "openai_responses",
+    "openai",
+    MODELS,
+    (*_ITEMS, *["thought", "function"] * 4),
+    _responses_parts,
+    {"type": "web_search"},
+    st.sampled_from([None, Json.of({"id": "resp_1"})]),
+)

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from hypothesis import strategies as st
 
-from normalizer.testing.strategies import MODELS, PNG
+from normalizer.parts import Json, Reasoning, ServerToolCall, ServerToolResult
+from normalizer.testing.strategies import HOMES, MODELS, OPAQUE, PNG, TEXTS, Home
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
 Draw = Any
 Block = dict[str, Any]
@@ -312,3 +313,51 @@ def _requests(draw: Draw, most_faults: int) -> Block:
 def anthropic_requests(*, broken: bool = True) -> st.SearchStrategy[dict[str, Any]]:
     """Bodies of Messages requests; with `broken`, up to four faults in each, else none."""
     return _requests(4 if broken else 0)
+
+
+# ---------------------------------------------------------------- parts of replies that only this API has
+
+_THOUGHTS: Final = st.sampled_from(["signed", "signed", "redacted", "unsigned", "foreign"])
+_SERVER_IDS: Final = st.sampled_from(["srvtoolu_1", "srvtoolu_2", "srvtoolu_3"])
+
+
+def _thought(text: str, form: str) -> Reasoning:
+    raw: dict[str, Any] | None = {"type": "thinking", "thinking": text, "signature": f"seal-{len(text)}=="}
+    if form == "redacted":
+        return Reasoning("", Json.of({"type": "redacted_thinking", "data": "b3BhcXVl"}))
+    if form == "unsigned":
+        raw = {"type": "thinking", "thinking": text, "signature": ""}
+    return Reasoning(text, Json.of(raw) if form != "foreign" else None)
+
+
+def _parts(draw: Draw, kind: str, _mark: str, known: Sequence[str]) -> tuple[Any, ...]:
+    """Reasoning, a search, what was found, or a block that nobody knows."""
+    if kind == "thought":
+        return (_thought(draw(TEXTS), draw(_THOUGHTS)),)
+    if kind == "opaque":
+        return (draw(OPAQUE),)
+    if kind == "search":
+        wire_id = draw(_SERVER_IDS)
+        block = {
+            "type": "server_tool_use",
+            "id": wire_id,
+            "name": "web_search",
+            "input": {"query": "weather"},
+        }
+        asked = Json.of(block["input"])
+        return (ServerToolCall(wire_id, "web_search", asked, Json.of(block), "server_tool_use"),)
+    wire_id = draw(st.sampled_from(known) if known else _SERVER_IDS)
+    failed = draw(st.integers(0, 2)) == 2
+    content: Any = {"type": "web_search_tool_result_error", "error_code": "unavailable"} if failed else []
+    found = {"type": "web_search_tool_result", "tool_use_id": wire_id, "content": content}
+    return (ServerToolResult(wire_id, Json.of(found), failed),)
+
+
+HOMES["anthropic"] = Home(
+    "anthropic",
+    "anthropic",
+    (*MODELS, "claude-haiku-4-5"),
+    ("thought", "search", "found", "opaque"),
+    _parts,
+    _SEARCH,
+)

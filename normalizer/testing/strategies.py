@@ -7,7 +7,7 @@ Requests are recorded from real projections, so what is `request_sent` was reall
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, get_args
 
 from hypothesis import strategies as st
@@ -15,17 +15,7 @@ from hypothesis import strategies as st
 from normalizer import facts as f
 from normalizer.errors import NormalizerError
 from normalizer.folding.fold_run import fold
-from normalizer.parts import (
-    Json,
-    Media,
-    Opaque,
-    Reasoning,
-    ServerToolCall,
-    ServerToolResult,
-    Text,
-    Tool,
-    ToolCall,
-)
+from normalizer.parts import Json, Media, Opaque, Text, Tool, ToolCall
 from normalizer.projecting.sent_record import request_sent
 from normalizer.repairing import project
 
@@ -42,57 +32,24 @@ PNG: Final = (
 )
 """A picture of one pixel."""
 
+_WORDS: Final = (
+    "Deploy it.", "And Rome?", "", " ", "\n\n", "\u3000", "done \n", "Grüße, 東京 🚀", "[tool outcome: unknown]"
+)  # fmt: skip
 TEXTS: Final = st.one_of(
-    st.sampled_from(
-        [
-            "Deploy it.",
-            "And Rome?",
-            "",
-            " ",
-            "\n\n",
-            "\u3000",
-            "done \n",
-            "Grüße, 東京 🚀",
-            "[tool outcome: unknown]",
-        ]
-    ),
+    st.sampled_from(_WORDS),
     st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=12),
 )
 """Words that people, models and tools write; blank ones too."""
 
 IDS: Final = st.sampled_from(
-    [
-        "toolu_1",
-        "toolu_2",
-        "toolu_3",
-        "call_0",
-        "functions.run:0",
-        "トール",
-        "",
-        None,
-        "x" * 70,
-        "toolu_1#2",
-        "toolu_1_2",
-    ]
-)
+    ["toolu_1", "toolu_2", "toolu_3", "call_0", "functions.run:0", "トール", "", None, "x" * 70, "toolu_1#2",
+     "toolu_1_2"]
+)  # fmt: skip
 ARGUMENTS: Final = st.sampled_from(
-    [
-        '{"path":"a.txt"}',
-        "{}",
-        '{"b":1,"a":[null,2.5]}',
-        "",
-        "null",
-        "[1]",
-        '"text"',
-        '{"path":"a.t',
-        '{"n":NaN}',
-    ]
-)
+    ['{"path":"a.txt"}', "{}", '{"b":1,"a":[null,2.5]}', "", "null", "[1]", '"text"', '{"path":"a.t', '{"n":NaN}']
+)  # fmt: skip
 NAMES: Final = st.sampled_from(["run", "read_file", "files.read", "run"])
 _SERVER_IDS: Final = st.sampled_from(["srvtoolu_1", "srvtoolu_2", "srvtoolu_3"])
-
-
-# ---------------------------------------------------------------- parts
 
 
 def text_parts() -> st.SearchStrategy[Text]:
@@ -133,20 +90,6 @@ def result_contents() -> st.SearchStrategy[str | tuple[Any, ...] | None]:
     )
 
 
-def _thought(text: str, form: str) -> Reasoning:
-    raw: dict[str, Any] | None = {"type": "thinking", "thinking": text, "signature": f"seal-{len(text)}=="}
-    if form == "redacted":
-        return Reasoning("", Json.of({"type": "redacted_thinking", "data": "b3BhcXVl"}))
-    if form == "unsigned":
-        raw = {"type": "thinking", "thinking": text, "signature": ""}
-    return Reasoning(text, Json.of(raw) if form != "foreign" else None)
-
-
-REASONING: Final = st.builds(
-    _thought, TEXTS, st.sampled_from(["signed", "signed", "redacted", "unsigned", "foreign"])
-)
-
-
 def _call(wire_id: str | None, name: str, arguments: str, marked: bool) -> ToolCall:
     given = Json(arguments)
     raw = None
@@ -159,25 +102,39 @@ def _call(wire_id: str | None, name: str, arguments: str, marked: bool) -> ToolC
 CALLS: Final = st.builds(_call, IDS, NAMES, ARGUMENTS, st.booleans())
 
 
-def _search(wire_id: str) -> ServerToolCall:
-    block = {"type": "server_tool_use", "id": wire_id, "name": "web_search", "input": {"query": "weather"}}
-    return ServerToolCall(wire_id, "web_search", Json.of(block["input"]), Json.of(block), "server_tool_use")
-
-
-def _found(wire_id: str, *, failed: bool) -> ServerToolResult:
-    content: Any = {"type": "web_search_tool_result_error", "error_code": "unavailable"} if failed else []
-    block = {"type": "web_search_tool_result", "tool_use_id": wire_id, "content": content}
-    return ServerToolResult(wire_id, Json.of(block), failed)
-
-
 # ---------------------------------------------------------------- conversations
+
+Draw = Any
+
+
+@dataclass(frozen=True)
+class Home:
+    """An API that replies come from: its models, and what only its replies hold.
+
+    `make` draws the parts of one of `kinds`, as a reader of this API makes them; it is given a mark that no other part
+    has, and the ids of the server's calls so far. `server_tool` is a tool that its server runs, as it is declared,
+    `frame` what may stand beside the content of a reply.
+    """
+
+    api: str | None
+    provider: str | None = None
+    models: tuple[str | None, ...] = (None,)
+    kinds: tuple[str, ...] = ()
+    make: Callable[[Draw, str, str, Sequence[str]], tuple[Any, ...]] | None = None
+    server_tool: Any = None
+    frame: st.SearchStrategy[Json | None] = st.none()  # noqa: RUF009 - a strategy is a value
+
+
+HOMES: Final[dict[str, Home]] = {}
+"""By target. A target that has none here talks in texts, calls and media only."""
 
 
 class _Story:
     """A conversation while it is told. Each action appends facts; `told` is what there is so far."""
 
-    def __init__(self, draw: Callable[[st.SearchStrategy[Any]], Any], model: str) -> None:
+    def __init__(self, draw: Draw, home: Home, model: str | None) -> None:
         self.draw = draw
+        self.home = home
         self.model = model
         self.told: list[Fact] = []
         self.seq = 0
@@ -185,6 +142,8 @@ class _Story:
         self.turns = 1
         self.calls: list[str] = []
         self.server_ids: list[str] = []
+        self.questions: list[str] = []
+        self.texts = 0
         self.steering: list[str] = []
         self.asked: str | None = None
 
@@ -199,15 +158,25 @@ class _Story:
         self.told.append(fact)
         return fact
 
-    # ------------------------------------------------------------ what is said
+    def own(self, part: Any) -> Any:
+        """The text or text part with a number before its words, so that nobody else says the same, mostly."""
+        text = part if isinstance(part, str) else getattr(part, "text", "")
+        if not text.strip() or self.chance(8):
+            return part
+        self.texts += 1
+        said = f"§{self.texts} {text}"
+        if isinstance(part, str):
+            return said
+        raw = part.raw and Json.of({**part.raw.value, "text": said})
+        return Text(said, raw)
 
     def user(self) -> None:
-        parts = self.draw(user_parts())
+        parts = tuple(map(self.own, self.draw(user_parts())))
         plain = len(parts) == 1 and parts[0].kind == "text" and parts[0].raw is None
         self.add(f.UserSaid, parts=parts, string=plain and self.chance(2))
 
     def instructions(self) -> None:
-        parts = self.draw(st.lists(text_parts(), max_size=2).map(tuple))
+        parts = tuple(map(self.own, self.draw(st.lists(text_parts(), max_size=2))))
         self.add(f.InstructionsSet, parts=parts, additional=self.seq > 0 and self.chance(2))
 
     def tools(self) -> None:
@@ -215,59 +184,71 @@ class _Story:
             st.lists(st.sampled_from(["run", "read_file", "files.read"]), unique=True, max_size=3)
         )
         tools = [Tool(name, "A tool.", Json.of({"type": "object"})) for name in names]
-        if self.chance(2):
-            search = {"type": "web_search_20250305", "name": "web_search"}
-            tools.append(Tool("web_search", raw=Json.of(search), server=True))
-        self.add(f.ToolsDeclared, tools=tuple(tools), api="anthropic")
+        if self.home.server_tool is not None and self.chance(2):
+            tools.append(Tool("web_search", raw=Json.of(self.home.server_tool), server=True))
+        self.add(f.ToolsDeclared, tools=tuple(tools), api=self.home.api)
 
     def reply(self) -> None:
-        parts = self._reply_parts()
+        origin, home = self._origin()
+        parts = self._reply_parts(home)
         ending = st.sampled_from(["end_turn", "tool_use", None, "pause_turn", "refusal", "max_tokens"])
-        self.add(f.ModelReplied, parts=parts, stop_reason=self.draw(ending), **self._origin())
+        plain = len(parts) == 1 and parts[0].kind == "text" and parts[0].raw is None
+        string = plain and self.chance(2)
+        self.add(f.ModelReplied, parts=parts, stop_reason=self.draw(ending), string=string, **origin)
 
     def cut(self) -> None:
         if self.asked is not None and self.chance(3):
             errors = st.sampled_from(["invalid signature in thinking block", "prompt is too long", None])
-            self.add(f.ReplyCut, refused=True, error=self.draw(errors), **self._origin())
+            self.add(f.ReplyCut, refused=True, error=self.draw(errors), **self._origin()[0])
             return
-        self.add(f.ReplyCut, parts=self._reply_parts(), **self._origin())
+        origin, home = self._origin()
+        self.add(f.ReplyCut, parts=self._reply_parts(home), **origin)
 
-    def _origin(self) -> dict[str, Any]:
-        answers, self.asked = self.asked, None
-        if answers is not None or not self.chance(4):
-            return {"provider": "anthropic", "api": "anthropic", "model": self.model, "answers": answers}
-        elsewhere: dict[str, Any] = self.draw(st.sampled_from(_ELSEWHERE))
-        return elsewhere
+    def _origin(self) -> tuple[dict[str, Any], Home]:
+        """Where a reply comes from: mostly from where this conversation is had; an answer always."""
+        home, answers, self.asked = self.home, self.asked, None
+        about = {"provider": home.provider, "api": home.api, "model": self.model, "answers": answers}
+        if answers is None and self.chance(4):
+            if self.chance(3):
+                return {}, home  # nothing is said about it
+            home = self.draw(st.sampled_from([*HOMES.values(), home]))
+            model = self.draw(st.sampled_from(home.models))
+            about = {"provider": home.provider, "api": home.api, "model": model}
+        return {**about, "raw": self.draw(home.frame)}, home
 
-    def _reply_parts(self) -> tuple[Any, ...]:
-        kinds = st.sampled_from(["text", "call", "call", "thought", "search", "found", "opaque", "media"])
-        parts = [self._part(kind) for kind in self.draw(st.lists(kinds, max_size=5))]
+    def _reply_parts(self, home: Home) -> tuple[Any, ...]:
+        kinds = st.sampled_from(["text", "call", "call", *home.kinds, "media"])
+        parts: list[Any] = []
+        for kind in self.draw(st.lists(kinds, min_size=0 if self.chance(8) else 1, max_size=5)):
+            parts.extend(self._parts(home, kind, f"{self.seq}x{len(parts)}"))
         if self.chance(8) and parts:
             parts.append(parts[0])
-        return tuple(part for part in parts if part is not None)
+        return tuple(parts)
 
-    def _part(self, kind: str) -> Any:
+    def _parts(self, home: Home, kind: str, mark: str) -> tuple[Any, ...]:
         match kind:
             case "text":
-                return self.draw(text_parts())
+                found: tuple[Any, ...] = (self.own(self.draw(text_parts())),)
             case "call":
                 call: ToolCall = self.draw(CALLS)
                 if self.chance(3):  # a model that numbers its calls well
                     call = ToolCall(f"toolu_{len(self.calls)}_of_{self.seq}", call.name, call.arguments)
-                self.calls.append(call.id or f"f{len(self.told)}:0")
-                return call
-            case "thought":
-                return self.draw(REASONING)
-            case "search":
-                wire_id: str = self.draw(_SERVER_IDS)
-                self.server_ids.append(wire_id)
-                return _search(wire_id)
-            case "found":
-                known = st.sampled_from(self.server_ids) if self.server_ids else _SERVER_IDS
-                return _found(self.draw(known), failed=self.chance(3))
-            case "opaque":
-                return self.draw(OPAQUE)
-        return self.draw(MEDIA)
+                elif home.api != "anthropic":  # whose blocks `CALLS` holds
+                    call = ToolCall(call.id, call.name, call.arguments)
+                found = (call,)
+            case "media":
+                found = (self.draw(MEDIA),)
+            case _:
+                assert home.make is not None  # noqa: S101 - there are no kinds without it
+                found = home.make(self.draw, kind, mark, self.server_ids)
+        for part in found:
+            if part.kind == "tool_call":
+                self.calls.append(part.id or f"f{len(self.told)}:0")
+            elif part.kind == "server_tool_call" and part.id:
+                self.server_ids.append(part.id)
+                if "approval" in (part.form or ""):
+                    self.questions.append(part.id)
+        return found
 
     # ------------------------------------------------------------ turns, steering, cuts of the history
 
@@ -286,7 +267,9 @@ class _Story:
     def steer(self) -> None:
         number = f"s{len(self.steering)}"
         self.steering.append(number)
-        self.add(f.SteeringQueued, steering_id=number, parts=(self.draw(text_parts()),))
+        self.add(f.SteeringQueued, steering_id=number, parts=(self.own(self.draw(text_parts())),))
+        if self.chance(2):
+            self.apply_steering()
 
     def apply_steering(self) -> None:
         if self.steering:
@@ -294,13 +277,14 @@ class _Story:
             self.add(kind, steering_id=self.draw(st.sampled_from(self.steering)))
 
     def summarise(self) -> None:
-        through = self.draw(st.integers(0, self.seq))
-        self.add(f.Summarised, parts=(Text("Summary: all went well so far."),), through=through)
+        self.add(f.Summarised, parts=(self.own(Text("All went well so far.")),), through=self._border())
 
     def rewind(self) -> None:
-        self.add(f.Rewound, to=self.draw(st.integers(0, self.seq)))
+        self.add(f.Rewound, to=self._border())
 
-    # ------------------------------------------------------------ calls
+    def _border(self) -> int:
+        """Somewhere in what was told, mostly near its end."""
+        return int(self.draw(st.integers(0 if self.chance(4) else max(0, self.seq - 4), self.seq)))
 
     def about_a_call(self) -> None:
         known = st.sampled_from([*self.calls, f"{self.calls[0]}#2"]) if self.calls else st.just("toolu_1")
@@ -309,12 +293,13 @@ class _Story:
         kind = draw(st.sampled_from(_CALL_FACTS))
         values: dict[str, Any] = {}
         if kind is f.CallCompleted:
-            values = {
-                "content": draw(result_contents()),
-                "is_error": draw(st.sampled_from([None, False, True])),
-            }
+            content = draw(result_contents())
+            content = (
+                tuple(map(self.own, content)) if isinstance(content, tuple) else content and self.own(content)
+            )
+            values = {"content": content, "is_error": draw(st.sampled_from([None, False, True]))}
         elif kind is f.OutputObserved:
-            values = {"text": draw(TEXTS), "truncated": self.chance(3)}
+            values = {"text": self.own(draw(TEXTS)), "truncated": self.chance(3)}
         elif kind is f.OutcomeAttested:
             values = {"outcome": draw(st.sampled_from(get_args(f.OutcomeKind))), "by": by}
             values["attestor"] = draw(st.sampled_from(["importer", "operator", "query"]))
@@ -339,15 +324,54 @@ class _Story:
         spoken = {getattr(fact, "call_id", None) for fact in self.told}
         for call_id in dict.fromkeys(self.calls):
             if call_id not in spoken:
-                self.add(f.CallCompleted, call_id=call_id, content=self.draw(TEXTS), is_error=self.chance(4))
+                self.add(
+                    f.CallCompleted,
+                    call_id=call_id,
+                    content=self.own(self.draw(TEXTS)),
+                    is_error=self.chance(4),
+                )
 
-    # ------------------------------------------------------------ requests
+    def exchange(self) -> None:
+        """A request goes out, a reply comes, and something becomes of its calls, sooner or later."""
+        self.send()
+        self.reply()
+        if self.chance(2):
+            self.results()
+        elif not self.chance(4):
+            self.add(f.UserSaid, parts=(self.own(Text("Are you there?")),))
+            self.finish()
+
+    def finish(self) -> None:
+        """A call is done, one of the newest and perhaps long after its turn."""
+        if self.calls:
+            call_id = self.draw(st.sampled_from(self.calls[-3:]))
+            self.add(
+                f.CallCompleted, call_id=call_id, content=self.own(self.draw(TEXTS)), is_error=self.chance(4)
+            )
+
+    def run(self) -> None:
+        """A call may start, runs, and comes to an end, or its process does."""
+        if self.calls:
+            about = {"call_id": self.draw(st.sampled_from(self.calls[-3:]))}
+            self.add(f.StartPermitted, **about, operation_id="op-1", may_have_effects=not self.chance(2))
+            if self.chance(2):
+                self.add(f.OutputObserved, **about, text=self.own("half of it\n"))
+            self.draw(
+                st.sampled_from([self.finish, self.end_turn, self.end_turn, self.about_a_call, self.send])
+            )()
+
+    def decide(self) -> None:
+        """Somebody answers a question that the provider's server has put."""
+        if self.questions:
+            answer = self.draw(st.sampled_from([f.ApprovalGiven, f.ApprovalDenied]))
+            self.add(answer, call_id=self.draw(st.sampled_from(self.questions)))
 
     def send(self) -> None:
         """Project what there is, and record that it went out; something may be appended in between."""
-        options = {"open_calls": self.draw(st.sampled_from(["say_running", "unknown"])), "model": self.model}
+        options: dict[str, Any] = {"open_calls": self.draw(st.sampled_from(["say_running", "unknown"]))}
+        options["model"] = self.draw(st.sampled_from(self.home.models)) if self.chance(8) else self.model
         try:
-            projection = project(fold(self.told), "anthropic", **options)
+            projection = project(fold(self.told), self.home.api or "", **options)
         except NormalizerError:
             return
         if self.chance(4):
@@ -359,39 +383,14 @@ class _Story:
         self.asked = sent.fact_id
 
 
-_ELSEWHERE: Final[list[dict[str, Any]]] = [
-    {},
-    {"provider": "anthropic", "api": "anthropic", "model": "claude-haiku-4-5"},
-    {"provider": "openai", "api": "openai_responses", "model": "gpt-5.2"},
-]
 _CALL_FACTS: Final = (f.CallCompleted, *get_args(f.CallFact))
-_ACTIONS: Final = (
+ACTIONS: Final = (
     "reply", "reply", "reply", "user", "user", "results", "results", "about_a_call", "about_a_call", "about_a_call",
     "send", "send", "cut", "open_turn", "end_turn", "steer", "apply_steering", "instructions", "tools", "summarise",
-    "rewind",
+    "rewind", "decide", "exchange", "exchange", "exchange", "finish", "run", "run",
 )  # fmt: skip
 
 
-@st.composite
-def history(
-    draw: Callable[[st.SearchStrategy[Any]], Any],
-    *,
-    model: str | None = None,
-    actions: Sequence[str] = _ACTIONS,
-    min_size: int = 1,
-    max_size: int = 14,
-) -> list[Fact]:
-    """The facts of one conversation, in order of `seq`. `actions` are the names of what may happen in it."""
-    story = _Story(draw, model or draw(st.sampled_from(MODELS)))
-    for opening in ("instructions", "tools", "user"):
-        if opening in actions and not story.chance(6):
-            getattr(story, opening)()
-    least = draw(st.sampled_from([min_size, max(min_size, max_size // 2)]))  # lists alone are mostly short
-    for action in draw(st.lists(st.sampled_from(actions), min_size=least, max_size=max_size)):
-        getattr(story, action)()
-    return story.told
-
-
-def histories(*, model: str | None = None, max_size: int = 14) -> st.SearchStrategy[list[Fact]]:
-    """Any plausible set of facts of one conversation with everything that can happen in it, in order of `seq`."""
-    return history(model=model, max_size=max_size)
+def story(draw: Draw, home: Home, model: str | None) -> _Story:
+    """A conversation with an API that nothing was said in yet; `ACTIONS` are the names of what may happen in it."""
+    return _Story(draw, home, model)

@@ -65,6 +65,20 @@ def jsonable(value: Any) -> Any:
     return value
 
 
+def shape_of(value: Any) -> str:
+    """What a value looks like, for a message: `an object with 'a'`, `a list of 2 items, the first a dict`, `a str`."""
+    if isinstance(value, dict):
+        return f"an object with {', '.join(repr(excerpt(str(k), 30)) for k in list(value)[:5]) or 'no keys'}"
+    if isinstance(value, list):
+        return (
+            f"a list of {len(value)} items, the first a {type(value[0]).__name__}"
+            if value
+            else "an empty list"
+        )
+    kind = type(value).__name__
+    return f"{'an' if kind[0] in 'aeiou' else 'a'} {kind}"
+
+
 def words_under(keys: Container[str], value: Any, key: str = "") -> Iterator[str]:
     """The strings that say something under one of these keys, anywhere in a JSON value (which stands under `key`)."""
     if isinstance(value, dict):

@@ -1,36 +1,37 @@
-"""One content block of a stream, as its start event and its deltas bring it.
-
-What came stays apart until it is asked for: texts are joined, and an input is parsed, only as a whole.
-"""
+"""One content block of a stream, as its start event and its deltas bring it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from normalizer.findings import Finding, Fragment
+from normalizer.findings import Fragment, Leftover
 from normalizer.parts import Json
 from normalizer.providers.anthropic import decoding, wire
+from normalizer.reading.diagnostics import dump_any
+from normalizer.reading.stream_assembler import beginning
+from normalizer.reading.stream_blocks import Block
 from normalizer.util.redaction import named
 
 if TYPE_CHECKING:
     from normalizer.parts import Part
+    from normalizer.reading.stream_assembler import Broken
 
 CALLS: Final = frozenset({"tool_use"}) | wire.SERVER_CALLS
 
 
-class Block:
-    """One content block: its start, and the pieces that its deltas brought."""
-
-    __slots__ = ("_part", "closed", "index", "pieces", "start", "type")
+class ContentBlock(Block):
+    """One content block."""
 
     def __init__(self, index: int | None, start: dict[str, Any]) -> None:
-        self.index = index
-        self.start = start
+        super().__init__(index, start)
         self.type = _word(start.get("type")) or ""
-        self.pieces: dict[str, list[str]] = {}
-        self.closed = False
         self._part: Part | None = None
+
+    @property
+    def is_call(self) -> bool:
+        """Whether it is a call, the client's or the server's."""
+        return self.type in CALLS
 
     def change(self, delta: dict[str, Any]) -> bool:
         """Take a delta; False if it is unknown or cannot be meant for such a block."""
@@ -41,34 +42,14 @@ class Block:
         known = self.type in wire.ASSISTANT_BLOCKS
         return (self.type in types or not known) and change(self, delta)
 
-    def value(self) -> dict[str, Any]:
-        """The block as received plus its deltas; an input stays as it was in the start event."""
-        block = dict(self.start)
-        for key, pieces in self.pieces.items():
-            if key != "input":
-                begun = block.get(key)
-                block[key] = (begun if isinstance(begun, str) else "") + "".join(pieces)
-        return block
-
     def part(self) -> Part:
         """The part that the closed block is."""
         if self._part is None:
             block = self.value()
-            if self.type in CALLS or "input" in self.pieces:
+            if self.is_call or "input" in self.pieces:
                 block["input"] = self._input()
             self._part = decoding.part(block)
         return self._part
-
-    @property
-    def input_text(self) -> str:
-        """The input as far as it came. The start event's `{}` only holds the place; a filled one is whole."""
-        begun = self.start.get("input")
-        return "".join(self.pieces.get("input", ())) or (Json.of(begun).text if begun else "")
-
-    @property
-    def has_input(self) -> bool:
-        """Whether an input came that parses."""
-        return Json(self.input_text).valid
 
     def _input(self) -> Any:
         """The parsed input; the text itself where it is no object. Nothing, and null, are no arguments."""
@@ -78,38 +59,27 @@ class Block:
             return {}
         return given.value if given.valid and isinstance(given.value, dict) else text
 
-    def fragment(self) -> Fragment:
-        """What came of a block that is not whole."""
-        return Fragment(
-            call_id=self._call_id,
-            text=self._shown[1],
-            reason="input_incomplete" if self.closed else "not_closed",
-            type=self.type,
-            index=self.index,
-            name=_word(self.start.get("name")),
-        )
-
-    def finding(self, fact_id: str) -> Finding:
-        """That only a beginning came."""
-        what = f"call {named(self._call_id)}" if self.type in CALLS else f"a block of type {self.type!r}"
-        return Finding(
-            "fragment", f"only the beginning of {what} arrived", call_id=self._call_id, facts=(fact_id,)
-        )
-
-    @property
-    def says_more_than_fragment(self) -> bool:
-        """Whether something came that a fragment has no field for (a seal, a caller, a whole result)."""
-        told = {"type", "name", "id", "tool_use_id", self._shown[0]}
-        return any(value for key, value in self.value().items() if key not in told)
-
-    @property
-    def _call_id(self) -> str | None:
-        return _word(self.start.get("id")) or _word(self.start.get("tool_use_id"))
+    def broken(self) -> Broken:
+        """What came of a block that is not whole, and the block where it says more than a fragment can (a signature,
+        a caller, a whole result).
+        """
+        key, text = self._shown
+        call_id = _word(self.start.get("id")) or _word(self.start.get("tool_use_id"))
+        told = {"type", "name", "id", "tool_use_id", key}
+        value, rest = self.value(), None
+        if any(held for name, held in value.items() if name not in told):
+            rest = Leftover("rest of a fragment", dump_any({"index": self.index, "content_block": value}))
+        fragment = Fragment(
+            call_id=call_id, text=text, reason="input_incomplete" if self.closed else "not_closed", type=self.type,
+            index=self.index, name=_word(self.start.get("name")),
+        )  # fmt: skip
+        what = f"call {named(call_id)}" if self.is_call else f"a block of type {self.type!r}"
+        return beginning(fragment, what, rest)
 
     @property
     def _shown(self) -> tuple[str, str]:
         """The key whose text the fragment shows, and the text."""
-        if self.type in CALLS or "input" in self.pieces:
+        if self.is_call or "input" in self.pieces:
             return "input", self.input_text
         block = self.value()
         for key in ("text", "thinking", "content"):
@@ -122,33 +92,25 @@ def _word(value: Any) -> str | None:
     return value if isinstance(value, str) else None
 
 
-Change: TypeAlias = Callable[[Block, dict[str, Any]], bool]
+Change: TypeAlias = Callable[[ContentBlock, dict[str, Any]], bool]
 
 
 def _grow(field: str, key: str) -> Change:
     """Deltas that lengthen a text of the block."""
-
-    def change(block: Block, delta: dict[str, Any]) -> bool:
-        piece = delta.get(field)
-        if not isinstance(piece, str):
-            return False
-        block.pieces.setdefault(key, []).append(piece)
-        return True
-
-    return change
+    return lambda block, delta: block.grow(key, delta.get(field))
 
 
 def _put(*fields: str) -> Change:
     """Deltas that bring values whole; null is no value."""
 
-    def change(block: Block, delta: dict[str, Any]) -> bool:
+    def change(block: ContentBlock, delta: dict[str, Any]) -> bool:
         block.start.update({field: delta[field] for field in fields if delta.get(field) is not None})
         return True
 
     return change
 
 
-def _cite(block: Block, delta: dict[str, Any]) -> bool:
+def _cite(block: ContentBlock, delta: dict[str, Any]) -> bool:
     """One more citation."""
     citation, cited = delta.get("citation"), block.start.get("citations")
     if citation is None:

@@ -8,11 +8,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from normalizer.parts import Json
-from normalizer.projection import Adjustment
 from normalizer.providers.anthropic import wire
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from normalizer.projecting.reports import Reports
 
 
 def count(blocks: Any) -> int:
@@ -26,7 +27,7 @@ def count(blocks: Any) -> int:
     return found
 
 
-def tidy(request: dict[str, Any], notes: list[Adjustment]) -> None:
+def tidy(request: dict[str, Any], reports: Reports) -> None:
     """Leave out marks that the API refuses, then all but the last four of tools, system and messages.
 
     Marked blocks are copied, never edited. No digest sees a mark.
@@ -39,16 +40,16 @@ def tidy(request: dict[str, Any], notes: list[Adjustment]) -> None:
             if block["cache_control"] is not None:  # null is how a client says that there is no mark
                 places.append(path)
         else:
-            _leave_out(request, path, notes, *why)
+            _leave_out(request, path, reports, *why)
     room = wire.MAX_CACHE_MARKS
     for path in places[: max(len(places) - room, 0)]:
-        _leave_out(request, path, notes, "at most four are accepted", "ANT-CACHE-001")
+        _leave_out(request, path, reports, "at most four are accepted", "ANT-CACHE-001")
     short = False
     for path in places[max(len(places) - room, 0) :]:
         long = _at(request, path)["cache_control"].get("ttl") == "1h"
         if long and short:
             _leave_out(
-                request, path, notes, "one of an hour may not follow one of five minutes", "ANT-CACHE-003"
+                request, path, reports, "one of an hour may not follow one of five minutes", "ANT-CACHE-003"
             )
         short = short or not long
 
@@ -76,13 +77,11 @@ def _at(request: dict[str, Any], path: tuple[Any, ...]) -> dict[str, Any]:
 
 
 def _leave_out(
-    request: dict[str, Any], path: tuple[Any, ...], notes: list[Adjustment], why: str, because: str
+    request: dict[str, Any], path: tuple[Any, ...], reports: Reports, why: str, because: str
 ) -> None:
     dropped = _unmark(request, path)
-    notes.append(
-        Adjustment("trimmed", f"the cache mark at /{'/'.join(map(str, path))} is left out: {why}", because,
-                   content=Json.of(dropped).text)
-    )  # fmt: skip
+    message = f"the cache mark at /{'/'.join(map(str, path))} is left out: {why}"
+    reports.add("trimmed", message, because, content=Json.of(dropped).text)
 
 
 def _places(request: dict[str, Any]) -> Iterator[tuple[Any, ...]]:

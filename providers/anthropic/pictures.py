@@ -7,12 +7,11 @@ from __future__ import annotations
 
 import base64
 import binascii
-from typing import TYPE_CHECKING, Any, Final
-
-from normalizer.projection import Adjustment
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from normalizer.projecting.draft import Value
+    from normalizer.projecting.reports import Reports
 
 _STARTS: Final = (
     (b"\x89PNG\r\n\x1a\n", "image/png"),
@@ -22,7 +21,7 @@ _STARTS: Final = (
 )
 
 
-def honest(block: dict[str, Any] | None, notes: Sequence[Adjustment], fact_id: str) -> dict[str, Any] | None:
+def honest(block: Value | None, reports: Reports, fact_id: str) -> Value | None:
     """The block with the media type that its bytes have; None where they are no picture that the API takes.
 
     The same object comes back where nothing is wrong with it.
@@ -31,7 +30,7 @@ def honest(block: dict[str, Any] | None, notes: Sequence[Adjustment], fact_id: s
     if block is None or not isinstance(source, dict):
         return block
     if block.get("type") == "document":
-        return _document(block, source, notes, fact_id)
+        return _document(block, source, reports, fact_id)
     if block.get("type") != "image" or source.get("type") != "base64":
         return block
     data = source.get("data")
@@ -43,22 +42,18 @@ def honest(block: dict[str, Any] | None, notes: Sequence[Adjustment], fact_id: s
         return None
     if kind == source.get("media_type") and plain is data:
         return block
-    notes.append(  # type: ignore[attr-defined]
-        Adjustment("trimmed", f"a picture declared as {source.get('media_type')!r} is {kind!r} by its bytes",
-                   "ANT-BLK-005",
-                   facts=(fact_id,), content=str(source.get("media_type")))
-    )  # fmt: skip
+    declared = source.get("media_type")
+    message = f"a picture declared as {declared!r} is {kind!r} by its bytes"
+    reports.add("trimmed", message, "ANT-BLK-005", facts=(fact_id,), content=str(declared))
     return {**block, "source": {**source, "media_type": kind, "data": plain}}
 
 
-def _document(
-    block: dict[str, Any], source: dict[str, Any], notes: Sequence[Adjustment], fact_id: str
-) -> dict[str, Any] | None:
+def _document(block: Value, source: Value, reports: Reports, fact_id: str) -> Value | None:
     """A document with its pictures; None where one of them is none that the API takes, since words may lean on it."""
     held = source.get("content")
     if source.get("type") != "content" or not isinstance(held, list):
         return block
-    shown = [honest(inner, notes, fact_id) if isinstance(inner, dict) else inner for inner in held]
+    shown = [honest(inner, reports, fact_id) if isinstance(inner, dict) else inner for inner in held]
     if all(a is b for a, b in zip(shown, held, strict=True)):
         return block
     return None if None in shown else {**block, "source": {**source, "content": shown}}

@@ -1,114 +1,265 @@
-"""Transcript -> Messages request. The steps are rendered by `Renderer`; here is what concerns the whole request."""
+"""Anthropic Messages for the engine: its dialect, and its wire."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from normalizer.errors import CannotProject
-from normalizer.projecting.context import Kept, ground, kept_by
-from normalizer.projecting.incremental import Rendering, render_steps
-from normalizer.projecting.prefix_check import changed
-from normalizer.providers.anthropic import marks, preamble, wire
-from normalizer.providers.anthropic.render import Flow, Renderer
-from normalizer.util.ids import hashed, mapped
+from typing_extensions import override
+
+from normalizer.projecting.dialect import Dialect
+from normalizer.projecting.dialect_policies import IdPolicy
+from normalizer.projecting.engine import projector
+from normalizer.projecting.preamble import build
+from normalizer.projecting.reports import Reports
+from normalizer.projecting.wire import Wire
+from normalizer.providers.anthropic import (
+    assistant_turn,
+    calls,
+    marks,
+    plain_steps,
+    preamble,
+    prefill,
+    server_tools,
+    system_messages,
+    tool_results,
+    user_turn,
+    wire,
+)
+from normalizer.providers.anthropic.context import Handed, MessagesContext, handed, notes_of
 
 if TYPE_CHECKING:
-    from collections.abc import Container
+    from collections.abc import Sequence
 
-    from normalizer.projection import Adjustment, Options, Projection
-    from normalizer.transcript import Transcript
+    from normalizer.parts import ResultPart
+    from normalizer.projecting.context import Context
+    from normalizer.projecting.draft import Answered, Draft, Flow, Piece, Refusal, Spoken, Value
+    from normalizer.projecting.incremental import Rendered, Rendering, Step
+    from normalizer.projecting.user_turn import UserTurn
+    from normalizer.projection import Adjustment
+    from normalizer.transcript import Call, Entry
 
-_FIRST: Final = Flow()
+DIALECT: Final = Dialect(
+    api=wire.API,
+    history="messages",
+    serves=lambda _api, model: "claude" in model,
+    ids=IdPolicy(pattern=wire.CALL_ID, prefix="toolu_"),
+    joins="neighbours",
+    text_as="block",
+    because={
+        "refused-reply": "ANT-REF-001",
+        "before-fallback": "ANT-REF-005",
+        "repeated-call": "ANT-PAIR-005",
+        "repeated-id": "ANT-PAIR-005",
+        "missing-id": "ANT-ID-001",
+        "id-form": "ANT-ID-001",
+        "further-result": "ANT-PAIR-006",
+        "result-place": "ANT-PAIR-003",
+        "message-keys": "ANT-MSG-004",
+        "cut-end": "ANT-MSG-006",
+        "foreign-server-call": "ANT-ID-002",
+        "closed-to-text": "ANT-SRV-003",
+        "unmapped": "ANT-MSG-004",
+        "empty": "ANT-BLK-002",
+        "foreign-block": "ANT-MSG-003",
+    },
+)
 
 
-@dataclass(slots=True)
-class _Kept(Kept):
-    """What one projection keeps for the next."""
+class MessagesWire(Wire):
+    """The encoding of one projection."""
 
-    top: preamble.Top
-    opened: tuple[bool, bool]
+    head: preamble.Top
 
-
-def project(transcript: Transcript, options: Options, previous: Projection | None = None) -> Projection:
-    """The Messages request for these facts.
-
-    Raises OpenCalls where calls are pending and `open_calls` is `refuse`, CannotProject with the reason `no_messages`
-    where there is nothing to send, and `unknown_profile` for a profile, of which this API has none.
-    """
-    if options.profile is not None:
-        raise CannotProject(
-            f"the target 'anthropic' has no profile {options.profile!r}", reason="unknown_profile"
+    def __init__(self, context: Context, before: Wire | None) -> None:
+        super().__init__(context, before)
+        self.messages = messages = MessagesContext(context)
+        earlier = (before.head, before.context.transcript) if isinstance(before, MessagesWire) else None
+        self.head = messages.head = build(
+            preamble.Wire(messages.row), context.transcript, context.history, earlier
         )
-    named = options.model or last_model(transcript)
-    model = named or wire.COMMONEST
-    kept = kept_by(previous, _Kept, transcript, options, named)
-    base = ground(transcript, wire.API, options, named, _give, transcript.server_calls, kept)
-    chain = base.chain
-    head = preamble.build(
-        transcript,
-        wire.capability(model),
-        kept.top if kept is not None else None,
-        len(kept.ground.ids) if kept is not None else 0,
-    )
-    renderer = Renderer(transcript, options, model, chain, base.ids.by_key.lookup, head, base.stirred.keys)
-    # who may stand first depends on whether anybody of the user's side has spoken, and whether news of it was read
-    opened = renderer.beginning.first_user < len(transcript.entries), renderer.beginning.leads
-    same = (
-        kept is not None
-        and kept.top is head
-        and kept.opened == opened
-        and chain.began is kept.ground.chain.began
-    )
-    before = kept.rendering if kept is not None and same else None
-    rendering = render_steps(transcript, _FIRST, renderer, before, base.newly_told)
-    if not rendering.messages:
-        raise CannotProject(
-            "there is no message to send: the history holds nothing that may stand in one",
-            reason="no_messages",
+        # who may stand first depends on whether anybody of the user's side has spoken, and whether an update was read
+        beginning = messages.beginning
+        self._opened = beginning.first_user < len(messages.entries), beginning.leads
+        self.plain = plain_steps.MessagesSteps()
+
+    @override
+    def renders_as(self, other: Wire) -> bool:
+        return (
+            isinstance(other, MessagesWire)
+            and self.head.renders_as(other.head)
+            and self._opened == other._opened  # noqa: SLF001
         )
-    notes = [*head.adjustments, *rendering.adjustments.listed()]
-    request = _request(named, head, rendering, notes)
-    notes.extend(changed(chain, head, rendering, "messages"))
-    return base.projection(request, notes, head, rendering, _Kept(base, rendering, head, opened))
+
+    # ------------------------------------------------------------ the reply
+
+    @override
+    def start(self, step: Step, flow: Flow, draft: Draft) -> tuple[str, str] | None:
+        """The cut continuation of an open server call is no history: the server can still go on with the call."""
+        entry = draft.entry
+        if entry.fact.kind == "reply_cut" and flow.held and flow.held.isdisjoint(entry.calls):
+            return "it was cut before the result that it was to bring", "ANT-STR-007"
+        notes_of(draft).begun = True
+        return None
+
+    @override
+    def encode(self, piece: Piece, draft: Draft) -> None:
+        assistant_turn.encode(self.messages, piece, draft)
+
+    @override
+    def server_call(self, step: Step, flow: Flow, piece: Piece, draft: Draft) -> Refusal | None:
+        """What stands beside it decides the rest, when all pieces are known (`settle`)."""
+        asked = piece.part.kind == "server_tool_call"
+        return server_tools.unfit(self.server_calls[piece.key or ""]) if asked else None
+
+    @override
+    def settle(self, step: Step, flow: Flow, before: Rendering[Flow], draft: Draft) -> None:
+        assistant_turn.settle(self.messages, flow, before, draft)
+
+    @override
+    def assistant(self, step: Step, flow: Flow, draft: Draft) -> list[Spoken]:
+        return assistant_turn.spoken(self.messages, flow, draft)
+
+    # ------------------------------------------------------------ results
+
+    @override
+    def plain_result(self, call: Call, wire_id: str, content: str) -> Value | None:
+        if call.part.raw is not None and calls.toolset(call.part):
+            return None
+        return {"type": "tool_result", "tool_use_id": wire_id, "content": content}
+
+    @override
+    def result(self, answered: Answered, wire_id: str, draft: Draft) -> None:
+        tool_results.result(self.messages, answered, wire_id, draft)
+
+    @override
+    def notice(self, answered: Answered, wire_id: str, draft: Draft) -> None:
+        tool_results.notice(answered, wire_id)
+
+    @override
+    def put_result(self, value: Value, fact: Any, turn: UserTurn, draft: Draft) -> None:
+        """All results of a reply go into one message: `after_results` puts them."""
+        notes_of(draft).results.append((value, fact))
+
+    @override
+    def after_results(self, turn: UserTurn, draft: Draft) -> None:
+        tool_results.put_all(self.messages, turn, draft)
+
+    # ------------------------------------------------------------ the user's side
+
+    @override
+    def takes_text(self, draft: Draft) -> bool:
+        """Nothing but results stands behind a call that the server goes on with (ANT-SRV-003)."""
+        return not draft.held
+
+    @override
+    def said(self, entry: Entry, turn: UserTurn, draft: Draft) -> bool:
+        blocks = user_turn.blocks(self.messages, entry, draft)
+        if blocks:
+            turn.add(blocks, entry.fact.group, string=getattr(entry.fact, "string", False))
+        return bool(blocks)
+
+    @override
+    def result_media(self, parts: Sequence[ResultPart], key: str, draft: Draft, fact_id: str) -> list[Value]:
+        return user_turn.result_media(parts, key, draft, fact_id)
+
+    @override
+    def later_head(self, entry: Entry, turn: UserTurn, draft: Draft) -> None:
+        """A system message stands at the end of the turn: `finish` puts it, or the reply behind it does."""
+        if entry.fact.fact_id in self.head.later:
+            notes = notes_of(draft)
+            notes.system.append((entry, turn.added))
+            notes.turn = turn
+
+    @override
+    def finish(self, step: Step, flow: Flow, draft: Draft, rendered: Rendered[Flow]) -> Handed:
+        """System messages at the end, what the server or the model goes on with, and what is handed on."""
+        messages, notes, before = rendered.messages, notes_of(draft), handed(flow)
+        after_user, after_result = before.after_user, before.after_result
+        if messages:
+            after_user = messages[-1]["role"] == "user"
+            after_result = not after_user and _ends_in_server_result(messages[-1])
+        system = self._system(flow, draft, messages)
+        if step.last and system and (after_user or after_result):
+            messages.extend(system_messages.made(self.messages, system, draft))
+            system = ()
+        elif step.last and system:
+            system_messages.keep_back(self.messages, system, draft)
+        self._set_asks(step, flow, draft, rendered)
+        marked = sum(marks.count(m["content"]) for m in messages) if _has_marks(messages) else 0
+        return Handed(
+            before.started or bool(messages), before.intact and not draft.changed, after_user, after_result,
+            before.betas | notes.betas if not notes.betas <= before.betas else before.betas,
+            before.marks + marked, self._container(step, flow, draft), system,
+        )  # fmt: skip
+
+    def _system(self, flow: Flow, draft: Draft, messages: list[Value]) -> tuple[Entry, ...]:
+        """What system messages have to say that has found no place yet; reports what was said before them meanwhile."""
+        notes = notes_of(draft)
+        waiting = () if notes.told else handed(flow).system
+        passed: list[Entry] = []
+        if waiting and messages and messages[0]["role"] == "user":
+            passed.extend(waiting)
+        passed.extend(entry for entry, at in notes.system if notes.turn is not None and notes.turn.added > at)
+        if passed:
+            system_messages.note_passed(passed, draft)
+        return (*waiting, *(entry for entry, _ in notes.system)) if notes.system else waiting
+
+    def _set_asks(self, step: Step, flow: Flow, draft: Draft, rendered: Rendered[Flow]) -> None:
+        """Whether the request asks something: also by what the server goes on with, or a reply that the model does."""
+        if step.reply is None:
+            if self.messages.beginning.first_user >= len(self.entries):
+                rendered.asks = False  # nothing but updates: nobody has asked anything
+            return
+        if draft.open_tail or (not notes_of(draft).begun and flow.held and server_tools.waits(step)):
+            rendered.asks = True
+        if step.last and not rendered.asks:
+            rendered.asks = prefill.prefill(self.messages, draft, rendered)
+
+    def _container(self, step: Step, flow: Flow, draft: Draft) -> str | None:
+        """The container of code that waits for results."""
+        if step.reply is None or not draft.held or not server_tools.runs_code(self.messages, draft.held):
+            return None
+        named = server_tools.container(step.reply) if notes_of(draft).begun else None
+        return named or handed(flow).container
+
+    # ------------------------------------------------------------ the whole
+
+    @override
+    def request(self, rendering: Rendering[Flow], notes: list[Adjustment]) -> tuple[dict[str, Any], bool]:
+        """The model if it is known, the history, and what the history decides of the settings."""
+        head, flow = self.head, handed(rendering.last.flow)
+        request: dict[str, Any] = {}
+        if self.model:
+            request["model"] = self.model
+        if head.instructions is not None:
+            request["system"] = (
+                head.instructions if isinstance(head.instructions, str) else list(head.instructions)
+            )
+        request["messages"] = rendering.messages.listed()
+        if head.tools is not None:
+            request["tools"] = list(head.tools)
+        if flow.container:
+            request["container"] = flow.container
+        betas = {wire.BETAS.get(name, ("", name))[1] for name in (*flow.betas, *head.betas)}
+        if betas:
+            request["betas"] = sorted(betas)
+        if flow.marks + head.marks:
+            marks.tidy(request, Reports(DIALECT.because, notes))
+        return request, True
 
 
-def last_model(transcript: Transcript) -> str | None:
-    """The model of the last recorded reply, if it is one that this API serves."""
-    for entry in reversed(transcript.entries):
-        model = getattr(entry.fact, "model", None)
-        if model and "claude" in model:
-            return str(model)
-    return None
+def _ends_in_server_result(message: Value) -> bool:
+    content = message["content"]
+    return type(content) is list and content[-1].get("type") in wire.SERVER_RESULTS
 
 
-def _give(key: str, own: str | None, taken: Container[str]) -> str:
-    """The call's own id where it fits and nobody has it."""
-    if not own:
-        return hashed("toolu_", key, taken)
-    if own in taken or not (own.isascii() and own.replace("-", "_").replace("_", "a").isalnum()):
-        return mapped(own, wire.CALL_ID, taken)
-    return own
+def _has_marks(messages: list[Value]) -> bool:
+    return any(
+        "cache_control" in block or type(block.get("content")) is list
+        for message in messages
+        if type(message["content"]) is list
+        for block in message["content"]
+    )
 
 
-def _request(
-    model: str | None, head: preamble.Top, rendering: Rendering[Flow], notes: list[Adjustment]
-) -> dict[str, Any]:
-    """The body: the model if it is known, the history, and what the history decides of the settings."""
-    request: dict[str, Any] = {}
-    if model:
-        request["model"] = model
-    if head.system is not None:
-        request["system"] = head.system if isinstance(head.system, str) else list(head.system)
-    request["messages"] = rendering.messages.listed()
-    if head.tools is not None:
-        request["tools"] = list(head.tools)
-    flow = rendering.last.flow
-    if flow.container:
-        request["container"] = flow.container
-    betas = {beta for name in (*flow.betas, *head.betas) for beta in (wire.BETAS.get(name, ("", name))[1],)}
-    if betas:
-        request["betas"] = sorted(betas)
-    if flow.marks + head.marks:
-        marks.tidy(request, notes)
-    return request
+project: Final = projector(DIALECT, MessagesWire)

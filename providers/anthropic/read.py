@@ -8,17 +8,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from normalizer.findings import Reading
 from normalizer.parts import Json, Text, Tool
 from normalizer.providers.anthropic import user_decoding, wire
 from normalizer.providers.anthropic.decoding import CALL_KEYS, RESULT_KEYS, TEXT_KEYS, call, make_text, part
 from normalizer.reading import sanitizing
-from normalizer.reading.fact_builder import Recorder
+from normalizer.reading.fact_builder import Recorder, as_request
 from normalizer.reading.sanitizing import sound
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from normalizer.findings import Reading
     from normalizer.parts import Part
     from normalizer.provider import Origin
 
@@ -47,12 +47,12 @@ def borrow(value: Any, origin: Origin) -> Reading:
 def _read(value: Any, origin: Origin, own: Callable[[Any], Any]) -> Reading:
     """`own` makes a message the reader's."""
     recorder = Recorder("import", provider=wire.PROVIDER, api=wire.API)
-    whole = isinstance(value, dict)
+    whole = isinstance(value, dict) and ("messages" in value or "content" in value)
     if not whole:
-        value = {"messages": value}
+        value = as_request(value, "messages")
     # messages are looked at one by one, the usual ones on the way
     sanitizing.look({key: item for key, item in value.items() if key != "messages"})
-    if "messages" not in value and "content" in value:
+    if "messages" not in value:
         return _response(recorder, value, origin)
     messages = value["messages"] if isinstance(value["messages"], list) else [value["messages"]]
     system, tools = value.get("system"), value.get("tools")
@@ -60,11 +60,8 @@ def _read(value: Any, origin: Origin, own: Callable[[Any], Any]) -> Reading:
         _system(recorder, system, "/system")
     elif whole:
         recorder.instructions("/system", (), raw=NONE)  # that there are none is on record too
-    if isinstance(tools, list):
-        recorder.tools("/tools", tuple(_tool(tool) for tool in tools))
-    elif tools is not None:
-        recorder.leftover("/tools", "tools are not a list", tools)
-    elif whole:
+    recorder.offered("/tools", tools, _tool)
+    if tools is None and whole:
         recorder.tools("/tools", (), declared=False)
     last = len(messages) - 1
     origin = {**origin, "container": container} if (container := _container(value)) else origin
@@ -72,17 +69,7 @@ def _read(value: Any, origin: Origin, own: Callable[[Any], Any]) -> Reading:
     for number, message in enumerate(messages):
         if number == newest or not _usual(recorder, number, message):
             _message(recorder, number, own(message), origin if number == newest else {})
-    waiting = _pauses(messages, origin)
-    return Reading(
-        format=wire.API,
-        facts=recorder.close(waiting=waiting),
-        findings=tuple(recorder.findings),
-        leftovers=tuple(recorder.leftovers),
-        fragments=tuple(recorder.fragments),
-        home=wire.API,
-        settings={key: setting for key, setting in value.items() if key not in _HISTORY},
-        request=value,
-    )
+    return recorder.reading(waiting=_pauses(messages, origin), request=value, history=_HISTORY)
 
 
 def _role(message: Any) -> Any:
@@ -157,15 +144,8 @@ def _pauses(messages: list[Any], origin: Origin) -> bool:
 def _response(recorder: Recorder, value: dict[str, Any], origin: Origin) -> Reading:
     """One response as the only message."""
     _message(recorder, 0, value, origin, base="")
-    return Reading(
-        format=wire.API,
-        facts=recorder.close(waiting=value.get("stop_reason") == "pause_turn"),
-        findings=tuple(recorder.findings),
-        leftovers=tuple(recorder.leftovers),
-        fragments=tuple(recorder.fragments),
-        home=wire.API,
-        stop_reason=value.get("stop_reason"),
-    )
+    reason = value.get("stop_reason")
+    return recorder.reading(waiting=reason == "pause_turn", stop_reason=reason)
 
 
 def _system(recorder: Recorder, system: Any, place: str) -> None:
@@ -202,8 +182,7 @@ def _message(
     place = f"{base}{number}" if base else ""
     sanitizing.look(message)
     if not isinstance(message, dict):
-        recorder.finding("bad_line", "a message is not an object", place)
-        recorder.leftover(place, "a message that is not an object", message)
+        recorder.no_object(place, message)
         return
     role, content = message.get("role"), message.get("content")
     recorder.bare_texts(f"{place}/content", content)
@@ -225,8 +204,7 @@ def _message(
         recorder.instructions(place, _parts(recorder, place, content), additional=True, group=number,
                               string=isinstance(content, str), raw=Json.of(message) if extra else None)  # fmt: skip
     else:
-        recorder.finding("unknown_block", f"a message of the unknown role {role!r}", place)
-        recorder.leftover(place, "a message of an unknown role", message)
+        recorder.unknown_role(place, message)
 
 
 def _assistant(
@@ -243,7 +221,7 @@ def _assistant(
         return
     if not isinstance(content, list):
         if content is not None:
-            recorder.leftover(place, "content that is neither text nor blocks", content)
+            recorder.no_content(place, content)
         recorder.reply(place, (), group=number, **more)
         return
     if any(type(block) is dict and block.get("type") == "tool_result" for block in content):
@@ -308,5 +286,5 @@ def _parts(recorder: Recorder, place: str, content: Any) -> tuple[Part, ...]:
     if isinstance(content, list):
         return tuple(part(block) for block in content)
     if content is not None:
-        recorder.leftover(place, "content that is neither text nor blocks", content)
+        recorder.no_content(place, content)
     return ()

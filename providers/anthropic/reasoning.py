@@ -9,110 +9,95 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from normalizer.providers.anthropic import assistant_turn, encoding, wire
+from normalizer.projecting.draft import REASONING, Refusal
+from normalizer.providers.anthropic import encoding, wire
+from normalizer.providers.anthropic.context import handed
 
 if TYPE_CHECKING:
+    from normalizer.projecting.draft import Draft, Flow, Piece
     from normalizer.projecting.incremental import Rendering, Step
-    from normalizer.providers.anthropic.assistant_turn import Piece
-    from normalizer.providers.anthropic.render import Flow, Out, Renderer
+    from normalizer.providers.anthropic.context import MessagesContext
     from normalizer.transcript import Entry
 
-CHOICE: Final = "reasoning"
+_BEFORE_FALLBACK: Final = "before-fallback"
 _WITH_KEY: Final = frozenset({"tool_call", "server_tool_call", "server_tool_result"})
 _SEALS: Final = {"thinking": "signature", "redacted_thinking": "data"}
 
 
-def choose(
-    renderer: Renderer, step: Step, flow: Flow, before: Rendering[Any], entry: Entry, pieces: list[Piece], out: Out,
-    *, border: int,
-) -> None:  # fmt: skip
+def settle(
+    messages: MessagesContext, flow: Flow, before: Rendering[Any], pieces: list[Piece], draft: Draft
+) -> None:
     """Give the reasoning of a reply its block, or leave it out."""
     thoughts = [p for p in pieces if p.part.kind == "reasoning"]
     if not thoughts:
         return
-    barrier = _barrier(renderer, step, flow, before, entry)
-    bound = renderer.row.prefix_bound
+    barrier = _barrier(messages, flow, before, draft)
+    bound = messages.row.prefix_bound
     changed = False
     from_here = False
-    for at, piece in enumerate(pieces):
+    for piece in pieces:
         if piece.part.kind != "reasoning":
             changed = changed or _differs(piece)
             continue
         why = barrier or _unsealed(piece)
-        if at < border:
-            why = ("dropped_reasoning", "reasoning before a fallback block goes", "ANT-REF-005")
+        if piece.number < draft.cutoff:
+            why = Refusal("dropped_reasoning", "reasoning before a fallback block goes", _BEFORE_FALLBACK)
         elif bound and changed:
-            why = why or (
-                "dropped_reasoning",
-                "what stands before it in its reply has changed",
-                "ANT-THK-004",
-            )
+            why = why or _left_out("what stands before it in its reply has changed", "ANT-THK-004")
         if why is not None:
-            assistant_turn.drop(entry, piece, out, *why)
+            draft.refuse(piece, why)
             changed = True
-            from_here = from_here or why[2] != "ANT-REF-005"
+            from_here = from_here or why.cause != _BEFORE_FALLBACK
         else:
-            piece.block = encoding.replay(piece.part.raw.value, out, entry)
-            if "cache_control" in piece.block:
-                piece.block = {k: v for k, v in piece.block.items() if k != "cache_control"}
-                out.changed = True
-    if not bound and (_disturbed(pieces, border) or _renamed_beside(renderer, step)):
+            piece.value = encoding.replay(piece.part.raw.value, draft, draft.entry)
+            if "cache_control" in piece.value:
+                piece.value = {k: v for k, v in piece.value.items() if k != "cache_control"}
+                draft.changed = True
+    if not bound and (_disturbed(pieces, draft.cutoff) or _renamed_beside(messages, draft.step)):
         for piece in thoughts:
-            if piece.block is not None:
+            if piece.value is not None:
                 from_here = True
-                assistant_turn.drop(
-                    entry, piece, out, "dropped_reasoning", "a block of its reply has changed", "ANT-THK-001"
-                )
+                draft.refuse(piece, _left_out("a block of its reply has changed", "ANT-THK-001"))
     if from_here and barrier is not None:
-        out.choices.append((CHOICE, step.after or "", None))
+        draft.choices.append((REASONING, draft.step.after or "", None))
 
 
-def _barrier(
-    renderer: Renderer, step: Step, flow: Flow, before: Rendering[Any], entry: Entry
-) -> tuple[Any, str, str] | None:
+def _left_out(message: str, rule: str) -> Refusal:
+    return Refusal("dropped_reasoning", message, rule)
+
+
+def _barrier(messages: MessagesContext, flow: Flow, before: Rendering[Any], draft: Draft) -> Refusal | None:
     """Why none of this reply's reasoning goes back; None if it may."""
-    fact: Any = entry.fact
-    row = renderer.row
-    if fact.api not in (None, wire.API) or (fact.model is not None and "claude" not in fact.model):
-        return (
-            "foreign_signature",
-            "reasoning of another maker's model cannot be read by this one",
-            "ANT-THK-002",
-        )
-    if fact.model is not None and wire.family(fact.model) != renderer.family:
-        return (
-            "dropped_reasoning",
-            f"reasoning of {fact.model!r} is not for {renderer.model!r}",
-            "ANT-THK-003",
-        )
-    if renderer.options.account == "other" and row.account_bound:
-        return "foreign_signature", "reasoning is bound to the account that it was written in", "ANT-THK-003"
-    if row.prefix_bound and not _prefix_holds(renderer, step, flow, before, fact):
-        return (
-            "dropped_reasoning",
-            "what stands before it is not what its signature was made over",
-            "ANT-THK-004",
-        )
-    if fact.seq <= renderer.chain.barred or renderer.chain.chosen(CHOICE, fact.fact_id):
-        return (
-            "dropped_reasoning",
-            "a request left it out, or was refused with it; it stays out",
-            "ANT-THK-004",
-        )
+    fact: Any = draft.entry.fact
+    row = messages.row
+    if not draft.own or (fact.model is not None and "claude" not in fact.model):
+        message = "reasoning of another maker's model cannot be read by this one"
+        return Refusal("foreign_signature", message, "ANT-THK-002")
+    if fact.model is not None and wire.family(fact.model) != messages.family:
+        return _left_out(f"reasoning of {fact.model!r} is not for {messages.model!r}", "ANT-THK-003")
+    if messages.options.account == "other" and row.account_bound:
+        message = "reasoning is bound to the account that it was written in"
+        return Refusal("foreign_signature", message, "ANT-THK-003")
+    if row.prefix_bound and not _prefix_holds(messages, flow, before, draft.step, fact):
+        return _left_out("what stands before it is not what its signature was made over", "ANT-THK-004")
+    if fact.seq <= messages.history.reasoning_cutoff or messages.history.chosen(REASONING, fact.fact_id):
+        return _left_out("a request left it out, or was refused with it; it stays out", "ANT-THK-004")
     return None
 
 
-def _prefix_holds(renderer: Renderer, step: Step, flow: Flow, before: Rendering[Any], fact: Any) -> bool:
+def _prefix_holds(
+    messages: MessagesContext, flow: Flow, before: Rendering[Any], step: Step, fact: Any
+) -> bool:
     """Whether everything before the reply is on record and unchanged.
 
-    A reply that names no request of this chain was read: it is taken as it stands, and goes on so once it was sent.
+    A reply that names no request of this history was read: it is taken as it stands, and goes on so once it was sent.
     """
-    chain, head = renderer.chain, renderer.head
-    sent = chain.sent.get(fact.answers or "")
+    history, head = messages.history, messages.head
+    sent = history.requests.get(fact.answers or "")
     if sent is None:
-        went = chain.base is not None and fact.seq <= chain.base.through
-        fresh = not chain.sent or (went and not chain.chosen(CHOICE, fact.fact_id))
-        return flow.intact and head.recorded and not head.adjustments and fresh
+        went = history.base is not None and fact.seq <= history.base.through
+        fresh = not history.requests or (went and not history.chosen(REASONING, fact.fact_id))
+        return handed(flow).intact and head.recorded and not head.adjustments and fresh
     digest = sent.digest
     return bool(
         digest.instructions == head.instructions_digest
@@ -121,34 +106,34 @@ def _prefix_holds(renderer: Renderer, step: Step, flow: Flow, before: Rendering[
     )
 
 
-def _unsealed(piece: Piece) -> tuple[Any, str, str] | None:
+def _unsealed(piece: Piece) -> Refusal | None:
     """Why this block cannot go back by itself: no seal, or a text that is not as it was signed."""
     raw = piece.part.raw
     block = raw.value if raw is not None else None
     seal = _SEALS.get(str(block.get("type"))) if isinstance(block, dict) else None
     if block is None or seal is None or not isinstance(block.get(seal), str) or not block[seal]:
-        return "dropped_reasoning", "reasoning without its seal cannot go back", "ANT-THK-002"
+        return _left_out("reasoning without its seal cannot go back", "ANT-THK-002")
     if "\ufffd" in piece.part.text or not isinstance(block.get("thinking", ""), str):
-        return "dropped_reasoning", "the text of the reasoning is damaged", "ANT-THK-002"
+        return _left_out("the text of the reasoning is damaged", "ANT-THK-002")
     return None
 
 
 def _differs(piece: Piece) -> bool:
     """Whether a block is left out or not sent as it was received."""
-    if piece.block is None:
+    if piece.value is None:
         return True
     part = piece.part
     if part.kind == "tool_call":
-        return bool(part.id != piece.block["id"] or part.name != piece.block["name"])
+        return bool(part.id != piece.value["id"] or part.name != piece.value["name"])
     return False
 
 
-def _renamed_beside(renderer: Renderer, step: Step) -> bool:
+def _renamed_beside(messages: MessagesContext, step: Step) -> bool:
     """Whether a call is renamed in another reply of the same turn: one that was paused, or that goes on with it.
 
     Results of the client's stand between two turns.
     """
-    entries, ids = renderer.entries, renderer.ids
+    entries, ids = messages.entries, messages.ids
     here = step.end - len(step.behind) - 1
     beside = []
     at = here
@@ -172,18 +157,18 @@ def _paused(entry: Entry) -> bool:
     return getattr(entry.fact, "stop_reason", None) == "pause_turn" and not answered
 
 
-def _disturbed(pieces: list[Piece], border: int) -> bool:
+def _disturbed(pieces: list[Piece], cutoff: int) -> bool:
     """Whether a change makes the reasoning beside it no longer what was received: a renamed call, or two runs
     of reasoning that now touch.
     """
-    kept = [p for p in pieces if p.block is not None]
+    kept = [p for p in pieces if p.value is not None]
     if any(p.part.kind == "tool_call" and _differs(p) for p in kept):
         return True
     gap = False
     last_reasoning = False
-    for at, piece in enumerate(pieces):
-        if piece.block is None:
-            gap = gap or (last_reasoning and at > border and piece.part.kind != "reasoning")
+    for piece in pieces:
+        if piece.value is None:
+            gap = gap or (last_reasoning and piece.number > cutoff and piece.part.kind != "reasoning")
             continue
         if piece.part.kind == "reasoning":
             if gap:

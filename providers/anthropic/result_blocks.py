@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from normalizer.parts import Json
-from normalizer.projection import Adjustment
-from normalizer.providers.anthropic import encoding, pictures, schema_keys, soundness, wire
+from normalizer.providers.anthropic import calls, encoding, pictures, schema_keys, soundness, wire
+from normalizer.providers.anthropic.context import Displaced, notes_of
 
 if TYPE_CHECKING:
     from normalizer.facts import CallFact
-    from normalizer.projecting.incremental import Rendered
-    from normalizer.providers.anthropic.render import Out, Renderer
-    from normalizer.providers.anthropic.user_turn import Side
+    from normalizer.projecting.draft import Draft, Value
+    from normalizer.projecting.user_turn import UserTurn
+    from normalizer.projection import AdjustmentKind
+    from normalizer.providers.anthropic.context import MessagesContext
     from normalizer.transcript import Call
 
 _TEXT_ONLY: Final = frozenset({"text"})
@@ -21,90 +22,110 @@ _BROWSER: Final = "browser"
 
 _MOVABLE: Final = frozenset({"image", "document", "search_result", "text"})
 """What may stand behind the results, as a block of the user's."""
+_LEFT_OUT: Final = frozenset({"image", "document", "search_result", "browser_state", "tool_reference"})
 
 
-def fitting(
-    renderer: Renderer,
-    call: Call,
-    fact: CallFact,
-    block: dict[str, Any],
-    side: Side,
-    rendered: Rendered[Any],
-    out: Out,
-) -> dict[str, Any]:
+def fitting(messages: MessagesContext, call: Call, fact: CallFact, block: Value, draft: Draft) -> Value:
     """A result's list of blocks, as far as the API takes it in this result; the rest is moved behind or left out."""
-    given: list[dict[str, Any]] = block["content"]
-    raw = call.part.raw.value if call.part.raw is not None else {}
-    made_by = raw.get("caller") if isinstance(raw, dict) else None
-    programmatic = isinstance(made_by, dict) and made_by.get("type", "direct") != "direct"
-    if block.get("is_error") or programmatic:
-        allowed, because = _TEXT_ONLY, "ANT-PTC-003" if programmatic else "ANT-RES-002"
-    elif own := toolset(call):
-        allowed, because = _TOOLSET | ({"browser_state"} if own == _BROWSER else set()), "ANT-RES-009"
-    else:
-        allowed, because = _allowed(renderer), "ANT-RES-001"
-        hits = sum(b.get("type") == "search_result" and encoding.usable(b) for b in given)
-        if 0 < hits < len(given):
-            allowed, because = frozenset({"search_result"}), "ANT-RES-007"
-    kept: list[dict[str, Any]] = []
+    given: list[Value] = block["content"]
+    fit = _Fitting(messages, call, fact, draft, *_taken(messages, call, block))
     for inner in given:
-        kind = wire.word(inner, "type")
-        if kind == "text" and not str(inner.get("text") or "").strip():
-            _note(rendered, "dropped_empty", "a blank text in a result is left out", "ANT-RES-004", call, fact,
-                  inner)  # fmt: skip
-        elif (
-            kind in ("image", "document")
-            and (shown := pictures.honest(inner, rendered.adjustments, fact.fact_id)) is not inner
-        ):
-            if shown is None:
-                _note(rendered, "media_moved", f"a {kind} that the API cannot take is left out", "ANT-BLK-006", call,
-                      fact, inner)  # fmt: skip
-            elif kind in allowed:
-                kept.append(shown)
-            else:
-                side.later.append(shown)
-        elif kind != "text" and not soundness.sound(renderer, inner, kept):
-            message = f"a {kind} block that the API cannot take is left out"
-            _note(rendered, "media_moved", message, soundness.UNSOUND[str(kind)], call, fact, inner)
-        elif kind in allowed and soundness.sound(renderer, inner, kept):
-            trimmed = {k: v for k, v in inner.items() if k in schema_keys.BLOCK_KEYS.get(str(kind), inner)}
-            if trimmed != inner:
-                _note(rendered, "trimmed", "a block in a result has keys that the API does not know", "ANT-MSG-004",
-                      call, fact, inner)  # fmt: skip
-            kept.append(inner if trimmed == inner else trimmed)
-        elif kind in _MOVABLE and not programmatic and soundness.sound(renderer, inner, kept):
-            side.later.append(inner)
-            _note(rendered, "media_moved", f"a {kind} block may not stand in this result: it is sent behind it",
-                  because, call, fact, None)  # fmt: skip
-        elif kind in ("image", "document", "search_result", "browser_state", "tool_reference"):
-            _note(rendered, "media_moved", f"a {kind} block may not stand in this result and is left out", because,
-                  call, fact, inner)  # fmt: skip
-        else:
-            kept.append({"type": "text", "text": Json.of(inner).text})
-            _note(rendered, "told_as_text", f"a {kind!r} block in a result is sent as its JSON text", because, call,
-                  fact, None)  # fmt: skip
+        fit.put(inner)
+    kept = fit.kept
     if len(kept) == len(given) and all(a is b for a, b in zip(kept, given, strict=True)) and kept:
         return block
-    out.changed = True
+    draft.changed = True
     return {**block, "content": kept or ""}
 
 
-def _allowed(renderer: Renderer) -> frozenset[str]:
+def _taken(messages: MessagesContext, call: Call, block: Value) -> tuple[frozenset[str], str, bool]:
+    """The types that this result may hold, the rule that says so, and whether code made the call."""
+    programmatic = calls.caller(call.part) is not None
+    if block.get("is_error") or programmatic:
+        return _TEXT_ONLY, "ANT-PTC-003" if programmatic else "ANT-RES-002", programmatic
+    if own := calls.toolset(call.part):
+        return _TOOLSET | ({"browser_state"} if own == _BROWSER else set()), "ANT-RES-009", False
+    given = block["content"]
+    hits = sum(b.get("type") == "search_result" and encoding.usable(b) for b in given)
+    if 0 < hits < len(given):
+        return frozenset({"search_result"}), "ANT-RES-007", False
+    return _allowed(messages), "ANT-RES-001", False
+
+
+class _Fitting:
+    """The blocks of one result while they are looked at. `kept` are those that stay in it."""
+
+    def __init__(
+        self, messages: MessagesContext, call: Call, fact: CallFact, draft: Draft, allowed: frozenset[str],
+        because: str, programmatic: bool,
+    ) -> None:  # fmt: skip
+        self.messages, self.call, self.fact, self.draft = messages, call, fact, draft
+        self.allowed, self.because, self.programmatic = allowed, because, programmatic
+        self.kept: list[Value] = []
+
+    def put(self, inner: Value) -> None:
+        """One block: into the result, behind it, or out."""
+        kind = wire.word(inner, "type")
+        if kind == "text" and not str(inner.get("text") or "").strip():
+            self._note("dropped_empty", "a blank text in a result is left out", "ANT-RES-004", inner)
+            return
+        shown = inner
+        if kind in ("image", "document"):
+            found = pictures.honest(inner, self.draft.reports, self.fact.fact_id)
+            if found is None:
+                message = f"a {kind} that the API cannot take is left out"
+                self._note("media_moved", message, "ANT-BLK-006", inner)
+                return
+            shown = found
+        if not soundness.sound(self.messages.head, shown, self.kept):
+            if kind == "text":
+                self._as_json(kind, inner)
+            else:
+                message = f"a {kind} block that the API cannot take is left out"
+                self._note("media_moved", message, soundness.UNSOUND[str(kind)], inner)
+        elif kind in self.allowed:
+            self._keep(kind, shown)
+        elif kind in _MOVABLE and not self.programmatic:
+            message = f"a {kind} block may not stand in this result"
+            moved = Displaced(shown, "media_moved", message, self.because, self.call, self.fact)
+            notes_of(self.draft).displaced.append(moved)
+        elif kind in _LEFT_OUT:
+            message = f"a {kind} block may not stand in this result and is left out"
+            self._note("media_moved", message, self.because, inner)
+        else:
+            self._as_json(kind, inner)
+
+    def _keep(self, kind: str | None, inner: Value) -> None:
+        trimmed = {k: v for k, v in inner.items() if k in schema_keys.BLOCK_KEYS.get(str(kind), inner)}
+        if trimmed != inner:
+            message = "a block in a result has keys that the API does not know"
+            self._note("trimmed", message, "unmapped", inner)
+        self.kept.append(inner if trimmed == inner else trimmed)
+
+    def _as_json(self, kind: str | None, inner: Value) -> None:
+        self.kept.append({"type": "text", "text": Json.of(inner).text})
+        self._note(
+            "told_as_text", f"a {kind!r} block in a result is sent as its JSON text", self.because, None
+        )
+
+    def _note(self, kind: AdjustmentKind, message: str, cause: str, inner: Value | None) -> None:
+        content = Json.of(inner).text if inner is not None else None
+        self.draft.reports.result(self.call, self.fact, kind, message, cause, content)
+
+
+def put_behind(moved: Displaced, turn: UserTurn, draft: Draft) -> None:
+    """A block that may not stand in its result comes behind all results, unless nothing may stand there."""
+    closed = bool(draft.held)
+    if not closed:
+        turn.add([moved.block])
+    message = f"{moved.message}{' and is left out' if closed else ': it is sent behind it'}"
+    content = Json.of(moved.block).text if closed else None
+    draft.reports.result(moved.call, moved.fact, moved.kind, message, moved.because, content)
+
+
+def _allowed(messages: MessagesContext) -> frozenset[str]:
     """What the result of a tool of no toolset may hold: the state of a browser only where there is one."""
     browser = any(
-        (wire.word(t, "type") or "").startswith(wire.BROWSER_TOOLSET) for t in renderer.head.tools_at(None)
+        (wire.word(t, "type") or "").startswith(wire.BROWSER_TOOLSET) for t in messages.head.tools_at(None)
     )
     return wire.RESULT_BLOCKS if browser else wire.RESULT_BLOCKS - {"browser_state"}
-
-
-def toolset(call: Call) -> str | None:
-    """The toolset that a call names, under which it is answered."""
-    raw = call.part.raw.value if call.part.raw is not None else None
-    return wire.word(raw, "toolset_name") or None
-
-
-def _note(
-    rendered: Rendered[Any], kind: Any, message: str, because: str, call: Call, fact: CallFact, inner: Any
-) -> None:
-    content = Json.of(inner).text if inner is not None else None
-    rendered.adjustments.append(Adjustment(kind, message, because, call.key, (fact.fact_id,), content))

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from normalizer.providers.anthropic import encoding, wire
 
 if TYPE_CHECKING:
-    from normalizer.providers.anthropic.render import Renderer
+    from normalizer.projecting.draft import Value
+    from normalizer.providers.anthropic.preamble import Top
 
 UNSOUND: Final = {
     "image": "ANT-BLK-006",
@@ -18,11 +19,11 @@ UNSOUND: Final = {
 }
 
 
-def sound(renderer: Renderer, block: dict[str, Any], before: list[dict[str, Any]]) -> bool:
+def sound(head: Top, block: Value, before: list[Value]) -> bool:
     """Whether a block says something that the API can take; what an executor observed is never corrected."""
     kind = block.get("type")
     if kind == "tool_reference":
-        return wire.word(block, "tool_name") in renderer.head.offered
+        return wire.word(block, "tool_name") in head.offered
     if kind == "browser_state":
         return _consistent(block) and not any(b.get("type") == kind for b in before)
     if kind == "text":
@@ -30,7 +31,7 @@ def sound(renderer: Renderer, block: dict[str, Any], before: list[dict[str, Any]
     return kind not in ("image", "document", "search_result") or encoding.usable(block)
 
 
-def _consistent(state: dict[str, Any]) -> bool:
+def _consistent(state: Value) -> bool:
     """https://platform.claude.com/docs/en/agents-and-tools/tool-use/browser-use-tool"""
     tabs, changes = state.get("tabs"), state.get("state_changes")
     if changes == [] or (tabs is not None and not isinstance(tabs, list)):

@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from normalizer.projection import Adjustment
-from normalizer.providers.anthropic import assistant_turn, schema_keys, wire
+from normalizer.parts import Json
+from normalizer.providers.anthropic import schema_keys, wire
+from normalizer.providers.anthropic.context import notes_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from normalizer.projecting.incremental import Rendered
-    from normalizer.providers.anthropic.render import Out, Renderer
+    from normalizer.projecting.draft import Draft, Value
+    from normalizer.providers.anthropic.context import MessagesContext
     from normalizer.transcript import Entry
 
 
-def speak(renderer: Renderer, entries: tuple[Entry, ...], messages: list[dict[str, Any]], out: Out) -> None:
-    """Put system messages at the end of a user turn, or behind a server's result."""
+def made(messages: MessagesContext, entries: Iterable[Entry], draft: Draft) -> list[Value]:
+    """System messages for these entries: they stand at the end of a user turn, or behind a server's result."""
+    found: list[Value] = []
+    betas = notes_of(draft).betas
     for entry in entries:
-        blocks = renderer.head.later[entry.fact.fact_id]
+        blocks = messages.head.later[entry.fact.fact_id]
         raw = getattr(entry.fact, "raw", None)
         if raw is not None and raw.value.get("role") == "system" and raw.value.get("content") is not None:
             message = {k: v for k, v in raw.value.items() if k in schema_keys.SYSTEM_KEYS}
@@ -28,30 +31,23 @@ def speak(renderer: Renderer, entries: tuple[Entry, ...], messages: list[dict[st
             message = {"role": "system", "content": blocks[0]["text"]}
         else:
             message = {"role": "system", "content": blocks}
-        messages.append(message)
-        out.betas.update(b["type"] for b in blocks if b.get("type") in wire.BETAS)
-        out.betas.update(key for key in message if key in wire.BETAS)
+        found.append(message)
+        betas.update(block["type"] for block in blocks if block.get("type") in wire.BETAS)
+        betas.update(key for key in message if key in wire.BETAS)
+    return found
 
 
-def keep_back(renderer: Renderer, entries: tuple[Entry, ...], rendered: Rendered[Any]) -> None:
+def keep_back(messages: MessagesContext, entries: Iterable[Entry], draft: Draft) -> None:
     """Report system messages behind a reply: they may only stand at the end of the user's next turn."""
-    rendered.adjustments.extend(
-        Adjustment(
-            "withheld_steering",
-            "a system message waits for the user's next turn",
-            "ANT-SYS-005",
-            facts=(entry.fact.fact_id,),
-            content=assistant_turn.text_of(renderer.head.later[entry.fact.fact_id]),
-        )
-        for entry in entries
-    )
+    for entry in entries:
+        blocks = messages.head.later[entry.fact.fact_id]
+        message = "a system message waits for the user's next turn"
+        draft.reports.entry(entry, "withheld_steering", message, "ANT-SYS-005", Json.of(blocks).text)
 
 
-def note_passed(passed: Iterable[str], rendered: Rendered[Any], out: Out) -> None:
-    """Report system messages that words of the user's side now stand before."""
-    for fact_id in passed:
-        out.changed = True
-        rendered.adjustments.append(
-            Adjustment("moved", "a system message stands at the end of the user's turn", "ANT-SYS-005",
-                       facts=(fact_id,))
-        )  # fmt: skip
+def note_passed(entries: Iterable[Entry], draft: Draft) -> None:
+    """Report system messages that something of the user's side stands before, though it came later."""
+    for entry in entries:
+        message = "a system message stands at the end of the user's turn"
+        draft.reports.entry(entry, "moved", message, "ANT-SYS-005")
+        draft.changed = True

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from normalizer.notices import MARK
-from normalizer.parts import Json, Opaque, Text
+from normalizer.parts import Json, Text
 from normalizer.providers.anthropic.decoding import RESULT_KEYS, kept, part
 from normalizer.reading import sanitizing
+from normalizer.reading.result_content import result_content
 
 if TYPE_CHECKING:
     from normalizer.parts import Part
@@ -23,10 +24,7 @@ def record(recorder: Recorder, place: str, content: Any, number: int) -> None:
         _said(recorder, place, (Text(content),), number, string=True)
         return
     if not isinstance(content, list):
-        recorder.finding(
-            "bad_line", "the content of a user message is neither text nor a list of blocks", place
-        )
-        recorder.leftover(place, "content that is neither text nor blocks", content)
+        recorder.no_content(place, content)
         return
     run: list[Part] = []
     start = 0
@@ -92,7 +90,7 @@ def _misplaced(recorder: Recorder, place: str, parts: tuple[Part, ...]) -> None:
 
 def record_foreign_result(recorder: Recorder, place: str, message: dict[str, Any], number: int) -> None:
     """A result in a message of its own, as other APIs write it."""
-    recorder.finding("displaced_result", f"a result in a message of role {message.get('role')!r}", place)
+    recorder.foreign_result(place, message)
     wire_id = next(
         (message[k] for k in ("tool_use_id", "tool_call_id") if isinstance(message.get(k), str)), None
     )
@@ -113,7 +111,7 @@ def record_result(
     raw: Json | None = None
     if type(content) is not str:
         recorder.bare_texts(f"{place}/content", content)
-        content, raw = _result_content(content), kept(block)
+        content, raw = result_content(content, part), kept(block)
     elif "\0" in content:
         raise sanitizing.Unclean
     if plain:
@@ -125,25 +123,6 @@ def record_result(
     if type(wire_id) is not str:
         wire_id = None if wire_id is None else str(wire_id)
     if wire_id and wire_id in recorder.server_ids:
-        recorder.finding(
-            "orphan_result", "a client result answers a call that the server executes", place, wire_id
-        )
-        recorder.leftover(place, "client result for a server call", block)
+        recorder.servers_result(place, wire_id, block)
         return
     recorder.result(place, wire_id, content, is_error=flag is True, raw=raw, group=number)
-
-
-def _result_content(content: Any) -> Any:
-    """A result's content as words or parts; anything else as its JSON text."""
-    if content is None:
-        return ""
-    if isinstance(content, list):
-        return tuple(Text(block) if isinstance(block, str) else _result_part(block) for block in content)
-    return Json.of(content).text
-
-
-def _result_part(block: Any) -> Any:
-    found = part(block)
-    if found.kind in ("text", "media", "opaque"):
-        return found
-    return Opaque(str(block.get("type")), kept(block))

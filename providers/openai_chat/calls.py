@@ -1,53 +1,48 @@
-"""Calls of the model as elements of `tool_calls`, and their ids."""
+"""Calls of the model as elements of `tool_calls`."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
 from normalizer.parts import Json
+from normalizer.projecting.draft import named_as
 from normalizer.projecting.unmapped_fields import remainder
-from normalizer.projection import Adjustment
 from normalizer.providers.openai_chat import schema_keys, wire
 from normalizer.reading.truncation import begins_json
-from normalizer.util.ids import hashed, mapped
 from normalizer.util.redaction import named
 
 if TYPE_CHECKING:
-    from collections.abc import Container
-
     from normalizer.parts import ToolCall
-    from normalizer.providers.openai_chat.render import Out, Renderer
+    from normalizer.projecting.draft import Draft, Value
+    from normalizer.providers.openai_chat.context import ChatContext
+    from normalizer.providers.openai_chat.wire import Profile
     from normalizer.transcript import Entry
 
 _WRAPPED: Final = "INVALID_JSON"
 LEGACY: Final = "function_call"
+OTHER_FORMS: Final = ("custom", LEGACY)
+"""Calls that are no `function` of `tool_calls`."""
 
 
-def block(renderer: Renderer, entry: Entry, key: str, part: ToolCall, out: Out) -> dict[str, Any]:
+def block(chat: ChatContext, entry: Entry, key: str, part: ToolCall, draft: Draft) -> Value:
     """A call: as received, with the id and name that it has on the wire and arguments as a text."""
-    wire_id, name = renderer.ids[key], renderer.head.names.get(part.name, part.name)
+    wire_id, name = chat.ids[key], named_as(chat.head.names, part.name)
     if wire_id != part.id and part.form != LEGACY:
-        _renamed(entry, key, part, wire_id, out)
-    own = part.raw.value if part.raw is not None and entry.fact.api in (None, wire.API) else None
+        fits = part.id is not None and wire.CALL_ID.fullmatch(part.id) is not None
+        draft.reports.renamed_id(entry, key, part.id, wire_id, fits=fits)
+    own = part.raw.value if part.raw is not None and draft.own else None
     if own is None and (rest := remainder(part.raw, part.id, part.name, part.arguments.text)) is not None:
-        out.notes.append(
-            Adjustment("trimmed", f"call {key!r} says more than this API has a place for", "OAC-STRUCT-006", key,
-                       (entry.fact.fact_id,), rest)
-        )  # fmt: skip
+        message = f"call {key!r} says more than this API has a place for"
+        draft.reports.entry(entry, "trimmed", message, "unmapped", rest, key)
     if part.form == "custom":
-        if renderer.profile.custom_tools or own is not None:
-            payload: dict[str, Any] = {"name": name, "input": _free_text(part)}
-            return _element(entry, "custom", payload, wire_id, own, out)
-        out.notes.append(
-            Adjustment("told_as_text", f"call {named(key)} of a custom tool is sent as a function call of one text",
-                       "OAC-CUSTOM-001", key, (entry.fact.fact_id,))
-        )  # fmt: skip
+        if chat.profile.custom_tools or own is not None:
+            return _element("custom", {"name": name, "input": _free_text(part)}, key, wire_id, own, draft)
+        message = f"call {named(key)} of a custom tool is sent as a function call of one text"
+        draft.reports.entry(entry, "told_as_text", message, "OAC-CUSTOM-001", call_id=key)
         payload = {"name": name, "arguments": Json.of({"input": _free_text(part)}).text}
-        return _element(entry, "function", payload, wire_id, None, out)
-    payload = {"name": name, "arguments": _arguments(renderer, entry, key, part, out)}
-    if is_legacy(entry, part):
-        return payload
-    return _element(entry, "function", payload, wire_id, own, out)
+        return _element("function", payload, key, wire_id, None, draft)
+    payload = {"name": name, "arguments": _arguments(chat, key, part, draft)}
+    return payload if is_legacy(entry, part) else _element("function", payload, key, wire_id, own, draft)
 
 
 def is_legacy(entry: Entry, part: ToolCall) -> bool:
@@ -55,9 +50,7 @@ def is_legacy(entry: Entry, part: ToolCall) -> bool:
     return part.form == LEGACY and part.id is None and len(entry.calls) == 1
 
 
-def _element(
-    entry: Entry, kind: str, payload: dict[str, Any], wire_id: str, own: Any, out: Out
-) -> dict[str, Any]:
+def _element(kind: str, payload: Value, key: str, wire_id: str, own: Any, draft: Draft) -> Value:
     made = {"id": wire_id, "type": kind, kind: payload}
     if not isinstance(own, dict):
         return made
@@ -65,25 +58,14 @@ def _element(
     known, inner = schema_keys.CALL_KEYS[kind], schema_keys.PAYLOAD_KEYS[kind]
     if own == made:
         return own
-    extra = {key: value for key, value in own.items() if key not in known and value is not None}
+    extra = {k: value for k, value in own.items() if k not in known and value is not None}
     if isinstance(held, dict):
-        extra |= {key: value for key, value in held.items() if key not in inner and value is not None}
-        made[kind] = {key: payload[key] for key in held if key in payload} | payload
+        extra |= {k: value for k, value in held.items() if k not in inner and value is not None}
+        made[kind] = {k: payload[k] for k in held if k in payload} | payload
     if extra:
-        out.notes.append(
-            Adjustment("trimmed", "a call has keys that the API does not take back", "OAC-STRUCT-006", wire_id,
-                       (entry.fact.fact_id,), Json.of(extra).text)
-        )  # fmt: skip
-    return {key: made[key] for key in own if key in made} | made
-
-
-def _renamed(entry: Entry, key: str, part: ToolCall, wire_id: str, out: Out) -> None:
-    fits = part.id is not None and wire.CALL_ID.fullmatch(part.id)
-    rule = "OAC-ID-003" if part.id is None else "OAC-PAIR-006" if fits else "OAC-ID-001"
-    out.notes.append(
-        Adjustment("renamed_id", f"the id {named(part.id)} of call {named(key)} is sent as {named(wire_id)}", rule, key,
-                   (entry.fact.fact_id,))
-    )  # fmt: skip
+        message = "a call has keys that the API does not take back"
+        draft.note("trimmed", message, "unmapped", Json.of(extra).text, key)
+    return {k: made[k] for k in own if k in made} | made
 
 
 def _free_text(part: ToolCall) -> str:
@@ -100,33 +82,27 @@ def _free_text(part: ToolCall) -> str:
     return part.arguments.text
 
 
-def _arguments(renderer: Renderer, entry: Entry, key: str, part: ToolCall, out: Out) -> str:
-    """Arguments as a text: as recorded where the server takes any, else as an object; never completed.
+def _arguments(chat: ChatContext, key: str, part: ToolCall, draft: Draft) -> str:
+    """Arguments as a text: as recorded where the server takes any, else as an object; never completed."""
+    text = as_text(chat.profile, part.arguments)
+    if text is not None:
+        return text
+    message = f"the arguments of call {named(key)} are no JSON object: they are carried as one text"
+    draft.note("told_as_text", message, "OAC-STRUCT-012", call_id=key)
+    return Json.of({_WRAPPED: part.arguments.text}).text
+
+
+def as_text(profile: Profile, arguments: Json) -> str | None:
+    """The text of arguments, as the server takes it; None where it is carried in an object.
 
     A text that looks like the beginning of JSON is carried in an object everywhere, or who reads the request would take
     it for one that was cut off. https://github.com/vllm-project/vllm/issues/47761
     """
-    arguments, text = part.arguments, part.arguments.text
-    if renderer.profile.objects:
+    text = arguments.text
+    if profile.objects:
         if text.strip() in ("", "null"):
             return "{}"
         whole = arguments.valid and isinstance(arguments.value, dict)
     else:
         whole = arguments.valid or not text.strip() or not begins_json(text)
-    if whole:
-        return text
-    out.notes.append(
-        Adjustment("told_as_text",
-                   f"the arguments of call {named(key)} are no JSON object: they are carried as one text",
-                   "OAC-STRUCT-012", key, (entry.fact.fact_id,))
-    )  # fmt: skip
-    return Json.of({_WRAPPED: text}).text
-
-
-def give(key: str, own: str | None, taken: Container[str]) -> str:
-    """The call's own id where it fits and nobody has it."""
-    if not own:
-        return hashed("call_", key, taken)
-    if len(own) > wire.CALL_ID_LIMIT or own in taken or own.isspace():
-        return mapped(own, wire.CALL_ID, taken, limit=wire.CALL_ID_LIMIT)
-    return own
+    return text if whole else None

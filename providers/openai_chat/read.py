@@ -6,19 +6,22 @@ say more than its parts keeps a skeleton in `raw`: its keys in order, those that
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from normalizer.findings import Reading
 from normalizer.notices import MARK, read_back, stated
-from normalizer.parts import Json, Opaque, Text, Tool, ToolCall
+from normalizer.parts import Json, Text, Tool, ToolCall
 from normalizer.providers.openai_chat import decoding, wire
 from normalizer.reading import sanitizing
 from normalizer.reading.diagnostics import dump_any
-from normalizer.reading.fact_builder import Recorder
+from normalizer.reading.fact_builder import Recorder, as_request
+from normalizer.reading.result_content import result_content
+from normalizer.reading.truncation import CUTS_ALL, CUTS_LAST
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from normalizer.findings import Reading
     from normalizer.parts import Part
     from normalizer.provider import Origin
 
@@ -42,13 +45,9 @@ def read(value: Any, origin: Origin) -> Reading:
     """Facts of a request, of a list of messages, of one message, or of one response."""
     sanitizing.look(value)
     reader = _Reader(origin)
-    if isinstance(value, list):
-        value = {"messages": value}
-    elif "choices" in value and "messages" not in value:
+    if isinstance(value, dict) and "choices" in value and "messages" not in value:
         return reader.response(value)
-    elif "messages" not in value:
-        value = {"messages": [value]}
-    return reader.request(value)
+    return reader.request(as_request(value, "messages"))
 
 
 class _Reader:
@@ -68,17 +67,7 @@ class _Reader:
         last = len(messages) - 1
         for number, message in enumerate(messages):
             self._message(number, message, self.origin if number == last else {})
-        recorder = self.recorder
-        return Reading(
-            format=wire.API,
-            facts=recorder.close(),
-            findings=tuple(recorder.findings),
-            leftovers=tuple(recorder.leftovers),
-            fragments=tuple(recorder.fragments),
-            home=wire.API,
-            settings={key: setting for key, setting in value.items() if key not in _HISTORY},
-            request=value,
-        )
+        return self.recorder.reading(request=value, history=_HISTORY)
 
     def response(self, value: dict[str, Any]) -> Reading:
         """One response: its first choice is the reply, the others are kept aside."""
@@ -95,34 +84,20 @@ class _Reader:
             self._message(0, choices[0].get("message"), origin, place="/choices/0/message")
         for number, choice in enumerate(choices[1:], start=1):
             recorder.leftover(f"/choices/{number}", "another choice than the one that is used", choice)
-        return Reading(
-            format=wire.API,
-            facts=recorder.close(),
-            findings=tuple(recorder.findings),
-            leftovers=tuple(recorder.leftovers),
-            fragments=tuple(recorder.fragments),
-            home=wire.API,
-            stop_reason=reason if isinstance(reason, str) else None,
-        )
+        return recorder.reading(stop_reason=reason)
 
     def _tools(self, value: dict[str, Any]) -> None:
         for key in ("tools", "functions"):
-            given = value.get(key)
-            if isinstance(given, list):
-                self.recorder.tools(
-                    f"/{key}", tuple(_tool(tool, legacy=key == "functions") for tool in given)
-                )
+            self.recorder.offered(f"/{key}", value.get(key), partial(_tool, legacy=key == "functions"))
+            if isinstance(value.get(key), list):
                 return
-            if given is not None:
-                self.recorder.leftover(f"/{key}", f"{key} are not a list", given)
 
     # ------------------------------------------------------------ messages
 
     def _message(self, number: int, message: Any, origin: Origin, place: str | None = None) -> None:
         place = place or f"/messages/{number}"
         if not isinstance(message, dict):
-            self.recorder.finding("bad_line", "a message is not an object", place)
-            self.recorder.leftover(place, "a message that is not an object", message)
+            self.recorder.no_object(place, message)
             return
         self.recorder.bare_texts(f"{place}/content", message.get("content"))
         role = message.get("role")
@@ -132,10 +107,7 @@ class _Reader:
         role = ROLES.get(role, role) if isinstance(role, str) else None
         handle = _HANDLERS.get(role or "")
         if handle is None:
-            self.recorder.finding(
-                "unknown_block", f"a message of the unknown role {message.get('role')!r}", place
-            )
-            self.recorder.leftover(place, "a message of an unknown role", message)
+            self.recorder.unknown_role(place, message)
         else:
             handle(self, place, message, number, origin)
 
@@ -163,8 +135,7 @@ class _Reader:
         if isinstance(content, list):
             return tuple(decoding.part(block) for block in content), False
         if content is not None:
-            self.recorder.finding("bad_line", "content is neither text nor a list of parts", place)
-            self.recorder.leftover(place, "content that is neither text nor parts", content)
+            self.recorder.no_content(place, content)
         return (), False
 
     # ------------------------------------------------------------ replies
@@ -226,9 +197,7 @@ class _Reader:
     def _whole(self, place: str, parts: list[Part], reason: str | None) -> list[Part]:
         """The parts without calls that the reply's end cut off, whether or not their arguments happen to parse."""
         calls = [p for p in parts if p.kind == "tool_call"]
-        cut: list[ToolCall] = (
-            calls if reason == "content_filter" else calls[-1:] if reason == "length" else []
-        )
+        cut: list[ToolCall] = calls if reason in CUTS_ALL else calls[-1:] if reason in CUTS_LAST else []
         for call in cut:
             self.recorder.fragment(
                 f"{place}:{call.id}",
@@ -248,7 +217,8 @@ class _Reader:
         if wire_id is None and self.anonymous:
             self._answer_anonymous(place, message, self.anonymous.pop(0))
             return
-        content, plain = self._result(message.get("content"))
+        given = message.get("content")
+        content, plain = result_content(given, decoding.part), isinstance(given, str | list)
         raw = None if plain and list(message) == _PLAIN_RESULT else Json.of(message)
         self.recorder.result(place, wire_id, content, raw=raw)
 
@@ -256,7 +226,7 @@ class _Reader:
         """The answer to a legacy call, which is known by its name."""
         match = next((a for a in self.anonymous if a[1] == message.get("name")), None)
         if match is None:
-            content, _ = self._result(message.get("content"))
+            content = result_content(message.get("content"), decoding.part)
             self.recorder.result(place, None, content, raw=Json.of(message))
             return
         self.anonymous.remove(match)
@@ -264,7 +234,7 @@ class _Reader:
 
     def _answer_anonymous(self, place: str, message: dict[str, Any], call: tuple[str, str, str]) -> None:
         key, _, subject = call
-        content, _ = self._result(message.get("content"))
+        content = result_content(message.get("content"), decoding.part)
         raw = Json.of(message)
         if isinstance(content, str) and content.startswith(MARK):
             found = read_back(content, subject)
@@ -273,16 +243,6 @@ class _Reader:
                 self.recorder.attest(place, key, outcome, notice=found.body, evidence=evidence, raw=raw)
                 return
         self.recorder.result(place, key, content, raw=raw)
-
-    def _result(self, content: Any) -> tuple[Any, bool]:
-        """A result's content as words or parts, and whether that says all of it."""
-        if isinstance(content, str):
-            return content, True
-        if content is None:
-            return "", False
-        if isinstance(content, list):
-            return tuple(_result_part(block) for block in content), True
-        return Json.of(content).text, False
 
     # ------------------------------------------------------------ items of the Responses API
 
@@ -301,7 +261,7 @@ class _Reader:
             made = ToolCall(call_id if isinstance(call_id, str) else None, item["name"], given, form=form)
             self.recorder.reply(place, (made,))
         elif kind in _RESPONSES_OUTPUTS:
-            content, _ = self._result(item.get("output"))
+            content = result_content(item.get("output"), decoding.part)
             self.recorder.result(place, call_id if isinstance(call_id, str) else None, content)
         else:
             self.recorder.finding("unknown_block", f"an item of type {kind!r} is no chat message", place)
@@ -333,13 +293,6 @@ def _skeleton(message: dict[str, Any], beside: Any = None) -> Json:
 def _model(origin: Origin) -> str | None:
     model = origin.get("model") if "beside" in origin else None
     return model if isinstance(model, str) else None
-
-
-def _result_part(block: Any) -> Any:
-    found = decoding.part(block)
-    if found.kind in ("text", "media", "opaque"):
-        return found
-    return Opaque(str(block.get("type")) if isinstance(block, dict) else "", Json.of(block))
 
 
 def _tool(tool: Any, *, legacy: bool) -> Tool:

@@ -1,14 +1,14 @@
 """OpenAI Responses."""
 
 from normalizer.provider import Provider
-from normalizer.providers.openai_responses import project, read, rules, stream, wire
+from normalizer.providers.openai_responses import detection, project, read, rules, stream, wire
 
 PROVIDER = Provider(
     name=wire.API,
-    sniff=read.sniff,
+    sniff=detection.sniff,
     read=read.read,
     assembler=stream.Assembler,
     project=project.project,
     rules=rules.RULES,
-    profiles=tuple(sorted(project.PROFILES)),
+    profiles=project.DIALECT.profiles,
 )

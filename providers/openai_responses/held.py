@@ -9,16 +9,21 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from normalizer.projecting.incremental import Step
-from normalizer.projection import Adjustment
-from normalizer.providers.openai_responses import assistant_turn, wire
-from normalizer.providers.openai_responses.render import Out
+from normalizer.providers.openai_responses import wire
 
 if TYPE_CHECKING:
+    from normalizer.projecting.draft import Flow
     from normalizer.projecting.incremental import Rendering
-    from normalizer.projection import Options
-    from normalizer.providers.openai_responses.render import Flow, Renderer
-    from normalizer.transcript import Transcript
+    from normalizer.projecting.reports import Reports
+    from normalizer.providers.openai_responses.context import ItemsContext
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """What a step hands on: how many items its reply became, and the key of a call of it that is rendered as text."""
+
+    items: int
+    as_text: str | None
 
 
 @dataclass(slots=True)
@@ -29,38 +34,23 @@ class Border:
     named: dict[str, Any] = field(default_factory=dict)
 
 
-def border(
-    transcript: Transcript,
-    options: Options,
-    renderer: Renderer,
-    rendering: Rendering[Flow],
-    notes: list[Adjustment],
-) -> Border:
+def border(items: ItemsContext, rendering: Rendering[Flow], reports: Reports) -> Border:
     """Where the provider's part of the history ends. Without `stored`, or a response to continue, all is sent."""
-    if options.stored is not True or options.account == "other":
+    if items.options.stored is not True or items.options.account == "other":
         return Border()
-    entries = transcript.entries
-    slots = rendering.slots
+    entries, slots = items.entries, rendering.slots
     for at in range(len(slots) - 1, -1, -1):
         start = slots[at].start
         entry = entries[start] if start < len(entries) else None
         named = _name(entry.fact) if entry is not None and entry.kind == "reply" else None
-        if named is None:
+        if named is None or entry is None:
             continue
-        end = slots[at + 1].start if at + 1 < len(slots) else len(entries)
-        out = Out(held=set(slots[at].flow.held))
-        assistant_turn.render(
-            renderer, Step(at, entry, entries[start + 1 : end], end, end == len(entries)), out
-        )
-        if out.told:
-            notes.append(
-                Adjustment(
-                    "prefix_changed", "a call of the stored response has no truthful output: the whole history is sent",
-                    "OAR-STATE-004", out.told[0][0].key, (entry.fact.fact_id,),  # type: ignore[union-attr]
-                )
-            )  # fmt: skip
+        shown: Shown = slots[at].rendered.flow.own
+        if shown.as_text is not None:
+            message = "a call of the stored response has no truthful output: the whole history is sent"
+            reports.entry(entry, "prefix_changed", message, "OAR-STATE-004", call_id=shown.as_text)
             return Border()
-        return Border((slots[at - 1].messages_to if at else 0) + len(out.items), named)
+        return Border((slots[at - 1].messages_to if at else 0) + shown.items, named)
     return Border()
 
 

@@ -8,26 +8,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from normalizer.findings import Finding, Fragment, Leftover
-from normalizer.parts import Json
+from normalizer.findings import Fragment, Leftover
 from normalizer.providers.openai_responses import decoding, output_decoding
-from normalizer.reading.diagnostics import dump_any
+from normalizer.reading.diagnostics import dump_any, only_the_beginning
+from normalizer.reading.stream_assembler import Broken, Failure, Reply
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+    from collections.abc import Set as AbstractSet
 
     from normalizer.parts import Part
     from normalizer.providers.openai_responses.decoding import Item
 
-# Errors by which the API refuses the request itself. https://developers.openai.com/api/docs/guides/error-codes
-_REFUSING: Final = frozenset(
-    {
-        "invalid_request_error", "invalid_prompt", "invalid_api_key", "invalid_value", "invalid_type",
-        "unknown_parameter", "missing_required_parameter", "context_length_exceeded", "model_not_found",
-        "previous_response_not_found", "invalid_encrypted_content", "insufficient_quota", "array_above_max_length",
-        "string_above_max_length",
-    }
-)  # fmt: skip
 _TEXT_EVENTS: Final = ("delta", "text", "arguments", "input", "code", "refusal", "command")
 
 
@@ -49,18 +41,15 @@ class _Begun:
         return "".join(self.pieces.values())
 
 
-class Response:
-    """One response. `ended`: how it ended is known, and it did not fail."""
+class Response(Reply):
+    """One response."""
 
     def __init__(self, about: dict[str, Any]) -> None:
         self.id = about.get("id")
         self._about = about
         self._begun: dict[int, _Begun] = {}
         self._items: dict[int, Item] = {}
-        self._final = False
         self._kind: str | None = None
-        self._error: Any = None
-        self.refused = False
 
     # ------------------------------------------------------------ events
 
@@ -93,7 +82,9 @@ class Response:
         self._kind = kind
         self._about = response
         self.id = response.get("id", self.id)
-        self._error = response.get("error")
+        self.stop_reason = output_decoding.stop_reason(response) or kind
+        refused = self.failure is not None and self.failure.refused
+        self.failure = Failure(output_decoding.error_text(response.get("error")), refused)
         found = response.get("output")
         if not isinstance(found, list) or not found or kind in ("failed", "cancelled"):
             return
@@ -110,15 +101,16 @@ class Response:
         # what was done and is not repeated stays done
         self._items = {**{n: item for n, item in self._items.items() if n not in taken}, **taken}
 
-    def fail(self, event: Mapping[str, Any]) -> None:
-        """An error ended it."""
+    def fail(self, event: Mapping[str, Any], refusing: AbstractSet[str | None]) -> None:
+        """An error ended it; one of the kinds in `refusing` refused the request itself, if nothing had come."""
         self._kind = "failed"
+        self.stop_reason = output_decoding.stop_reason(self._about) or "failed"
         held = event.get("error")
-        self._error = (
-            held if isinstance(held, dict) else {"code": event.get("code"), "message": event.get("message")}
-        )
-        code = {decoding.word(self._error, "code"), decoding.word(self._error, "type")}
-        self.refused = bool(code & _REFUSING) and not self._begun and not self._items
+        if not isinstance(held, dict):
+            held = {"code": event.get("code"), "message": event.get("message")}
+        codes = {decoding.word(held, "code"), decoding.word(held, "type")}
+        refused = bool(codes & refusing) and not self._begun and not self._items
+        self.failure = Failure(output_decoding.error_text(held), refused)
 
     # ------------------------------------------------------------ what has come
 
@@ -128,25 +120,13 @@ class Response:
         return self._kind in ("completed", "incomplete")
 
     @property
-    def stop_reason(self) -> str | None:
-        """How it ended."""
-        return (output_decoding.stop_reason(self._about) or self._kind) if self._kind is not None else None
-
-    @property
-    def error(self) -> str | None:
-        """What was reported, on one line."""
-        return output_decoding.error_text(self._error)
-
-    @property
-    def model(self) -> str | None:
-        """Who wrote it."""
-        found = self._about.get("model")
-        return found if isinstance(found, str) else None
-
-    def beside(self) -> Json | None:
+    def beside(self) -> dict[str, Any]:
         """Everything but the items."""
-        rest = {key: value for key, value in self._about.items() if key != "output"}
-        return Json.of(rest) if rest else None
+        return {key: value for key, value in self._about.items() if key != "output"}
+
+    def waiting(self, parts: tuple[Part, ...]) -> tuple[str, ...]:
+        """The server's calls and questions, where the response will not go on by itself."""
+        return super().waiting(parts) if self.ended else ()
 
     def _broken(self) -> Iterator[tuple[int, Item, str, str]]:
         """Index, item, text and reason of everything that is not whole."""
@@ -173,25 +153,13 @@ class Response:
                 found.extend(pairing.parts(self._items[index], str(index)))
         return tuple(found)
 
-    def fragments(self) -> Iterator[Fragment]:
-        """What is not whole."""
+    def broken(self) -> Iterator[Broken]:
+        """What is not whole, with the item as far as it came."""
         for index, item, text, reason in self._broken():
-            call_id, name = item.get("call_id"), item.get("name")
-            yield Fragment(
-                call_id if isinstance(call_id, str) else None, text, reason, decoding.kind(item), index,
+            kind, call_id, name = decoding.kind(item), item.get("call_id"), item.get("name")
+            fragment = Fragment(
+                call_id if isinstance(call_id, str) else None, text, reason, kind, index,
                 name if isinstance(name, str) else None,
             )  # fmt: skip
-
-    def leftovers(self) -> Iterator[Leftover]:
-        """The items that are not whole, as far as they came."""
-        for _, item, _, _ in self._broken():
-            yield Leftover("an item that is not whole", dump_any(item))
-
-    def findings(self, fact_id: str) -> Iterator[Finding]:
-        """One finding for each item that is not whole."""
-        for _, item, _, reason in self._broken():
-            call_id = item.get("call_id")
-            yield Finding(
-                "fragment", f"only the beginning of a {decoding.kind(item)} item arrived ({reason})",
-                call_id=call_id if isinstance(call_id, str) else None, facts=(fact_id,),
-            )  # fmt: skip
+            rest = Leftover("an item that is not whole", dump_any(item))
+            yield Broken(fragment, f"{only_the_beginning(f'a {kind} item')} ({reason})", rest)

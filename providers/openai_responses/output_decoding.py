@@ -7,27 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 from normalizer.parts import Json
 from normalizer.providers.openai_responses import decoding
-from normalizer.util.text import excerpt
+from normalizer.reading.diagnostics import error_line
+from normalizer.reading.result_content import result_content
 
 if TYPE_CHECKING:
     from normalizer.parts import Part
     from normalizer.providers.openai_responses.decoding import Item
 
 _PLAIN = ["type", "call_id", "output"]
-_LONGEST_ERROR = 200
-
-
-def content(value: Any) -> Any:
-    """An output's value as words or parts; anything else as its JSON text."""
-    if value is None:
-        return ""
-    if isinstance(value, str):
-        return value
-    if isinstance(value, list):
-        parts = tuple(decoding.input_part(piece) for piece in value)
-        if all(part.kind in ("text", "media", "opaque") for part in parts):
-            return parts
-    return Json.of(value).text
 
 
 def of_item(item: Item) -> dict[str, Any]:
@@ -37,17 +24,21 @@ def of_item(item: Item) -> dict[str, Any]:
     named = item.get("call_id")
     said: dict[str, Any] = {"raw": Json.of(item)}
     if found in ("function_call_output", "custom_tool_call_output"):
-        said["content"] = content(value)
+        said["content"] = result_content(value, decoding.input_part)
         if list(item) == _PLAIN and isinstance(value, str):
             said["raw"] = None
     elif found == "computer_call_output":
-        said["content"] = content([value] if isinstance(value, dict) else value)
+        said["content"] = result_content([value] if isinstance(value, dict) else value, decoding.input_part)
     elif found == "shell_call_output":
         said["content"] = Json.of(value).text
         said["exit_code"] = _exit_code(value)
     elif found == "local_shell_call_output":
         named = named if isinstance(named, str) else item.get("id")
-        said["content"] = decoding.notice_text(value) if isinstance(value, str) else content(value)
+        said["content"] = (
+            decoding.notice_text(value)
+            if isinstance(value, str)
+            else result_content(value, decoding.input_part)
+        )
     elif found == "apply_patch_call_output":
         said["content"] = value if isinstance(value, str) else ""
         said["is_error"] = item.get("status") == "failed"
@@ -89,10 +80,7 @@ def stop_reason(response: dict[str, Any]) -> str | None:
 
 def error_text(error: Any) -> str | None:
     """An error as one line, redacted."""
-    if not isinstance(error, dict):
-        return None
-    code, words = str(error.get("code") or "error"), excerpt(str(error.get("message") or ""), _LONGEST_ERROR)
-    return f"{code}: {words}" if words else code
+    return error_line(error, "code") if isinstance(error, dict) else None
 
 
 def reply_fields(response: dict[str, Any]) -> dict[str, Any]:

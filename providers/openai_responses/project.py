@@ -1,150 +1,213 @@
-"""Transcript -> Responses request. The steps are rendered by `Renderer`; here is what concerns the whole request."""
+"""Responses for the engine: its dialect, and its wire."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from normalizer.errors import CannotProject
-from normalizer.projecting.context import Kept, ground, kept_by
-from normalizer.projecting.incremental import Rendering, render_steps
-from normalizer.projecting.prefix_check import changed
-from normalizer.providers.openai_responses import held, preamble, wire
-from normalizer.providers.openai_responses.render import FIRST, Flow, Renderer
-from normalizer.util.ids import hashed, mapped
-from normalizer.util.sharing import SharedDict
+from typing_extensions import override
+
+from normalizer.projecting.dialect import Dialect
+from normalizer.projecting.dialect_policies import IdPolicy
+from normalizer.projecting.engine import projector
+from normalizer.projecting.preamble import Preamble, build
+from normalizer.projecting.reports import Reports
+from normalizer.projecting.wire import Results, Updates, Wire
+from normalizer.providers.openai_responses import (
+    assistant_turn,
+    calls,
+    held,
+    preamble,
+    server_tools,
+    tool_results,
+    units,
+    user_turn,
+    wire,
+)
+from normalizer.providers.openai_responses.context import ItemsContext, Reply
 
 if TYPE_CHECKING:
-    from collections.abc import Container
+    from collections.abc import Sequence
 
-    from normalizer.projection import Options, Projection
-    from normalizer.transcript import Entry, Transcript
+    from normalizer.facts import News
+    from normalizer.parts import ResultPart
+    from normalizer.projecting.context import Context
+    from normalizer.projecting.draft import Answered, Draft, Flow, Piece, Refusal, Spoken, Value
+    from normalizer.projecting.incremental import Rendered, Rendering, Step
+    from normalizer.projecting.user_turn import UserTurn
+    from normalizer.projection import Adjustment
+    from normalizer.transcript import Call, Entry
 
-PROFILES: Final = frozenset({"azure", "vllm", "openrouter"})
-"""Servers of others that speak this API, too."""
-
-
-@dataclass(slots=True)
-class _Kept(Kept):
-    """What one projection keeps for the next."""
-
-    owners: _Owners
-    top: preamble.Top
-
-
-def project(transcript: Transcript, options: Options, previous: Projection | None = None) -> Projection:
-    """The Responses request for these facts.
-
-    With `stored` only what is newer than the newest stored response is in the input, and the request names it. Raises
-    OpenCalls where calls are pending and `open_calls` is `refuse`; CannotProject with the reason `no_messages` where
-    there is nothing to send, and `unknown_profile`.
-    """
-    if options.profile is not None and options.profile not in PROFILES:
-        raise CannotProject(
-            f"the target {wire.API!r} has no profile {options.profile!r}; profiles: {', '.join(sorted(PROFILES))}",
-            reason="unknown_profile",
-        )
-    model = options.model or last_model(transcript)
-    kept = kept_by(previous, _Kept, transcript, options, model)
-    base = ground(transcript, wire.API, options, model, _give, transcript.server_calls, kept)
-    chain = base.chain
-    owners = _owners(transcript.entries, kept.owners if kept is not None else None)
-    head = preamble.build(transcript, chain.base, kept.top if kept is not None else None)
-    renderer = Renderer(
-        transcript,
-        options,
-        model,
-        chain,
-        base.ids.by_key.lookup,
-        head,
-        owners.first.lookup,
-        base.stirred.keys,
-    )
-    reusable = kept is not None and kept.top is head and chain.began is kept.ground.chain.began
-    before = kept.rendering if kept is not None and reusable else None
-    rendering = render_steps(transcript, FIRST, renderer, before, base.newly_told)
-    notes = [*head.adjustments, *rendering.adjustments.listed()]
-    border = held.border(transcript, options, renderer, rendering, notes)
-    if not rendering.messages and not border.named:
-        raise CannotProject("there is nothing to send: the history holds no item", reason="no_messages")
-    if not border.named:
-        notes.extend(changed(chain, head, rendering, "items"))
-    request = _request(transcript, model, head, rendering, border)
-    return base.projection(request, notes, head, rendering, _Kept(base, rendering, owners, head))
+DIALECT: Final = Dialect(
+    api=wire.API,
+    history="items",
+    serves=lambda api, model: api == wire.API or (api is None and wire.is_own(model)),
+    ids=IdPolicy(pattern=wire.CALL_ID, prefix="call_", limit=wire.MAX_ID),
+    profiles=("azure", "openrouter", "vllm"),
+    placement="anywhere",
+    text_type="input_text",
+    refused_replies="kept",
+    because={
+        "refused-reply": None,
+        "before-fallback": None,
+        "repeated-call": "OAR-PAIR-004",
+        "repeated-id": "OAR-PAIR-004",
+        "missing-id": "OAR-ID-004",
+        "id-form": "OAR-ID-004",
+        "further-result": "OAR-PAIR-003",
+        "result-place": None,
+        "message-keys": "OAR-STRUCT-006",
+        "cut-end": None,
+        "foreign-server-call": "OAR-STRUCT-005",
+        "closed-to-text": None,
+        "unmapped": "OAR-STRUCT-006",
+    },
+)
 
 
-def last_model(transcript: Transcript) -> str | None:
-    """The model of the last recorded reply of this API, or of one of OpenAI's models."""
-    for entry in reversed(transcript.entries):
-        fact: Any = entry.fact
-        model = getattr(fact, "model", None)
-        if model and (fact.api == wire.API or (fact.api is None and wire.is_own(model))):
-            return str(model)
-    return None
+class ResponsesWire(Wire):
+    """The encoding of one projection."""
+
+    head: Preamble
+
+    def __init__(self, context: Context, before: Wire | None) -> None:
+        super().__init__(context, before)
+        earlier = before if isinstance(before, ResponsesWire) else None
+        self.items: ItemsContext = ItemsContext(context, earlier.items if earlier is not None else None)
+        made = (earlier.head, earlier.context.transcript) if earlier is not None else None
+        self.head = self.items.head = build(preamble.Wire(), context.transcript, context.history, made)
+
+    @override
+    def bind(self, results: Results, updates: Updates) -> None:
+        super().bind(results, updates)
+        self.items.results = results
+
+    # ------------------------------------------------------------ the reply
+
+    @override
+    def start(self, step: Step, flow: Flow, draft: Draft) -> None:
+        """Nothing keeps a reply out as a whole."""
+        draft.wire = Reply()
+
+    @override
+    def encode(self, piece: Piece, draft: Draft) -> None:
+        assistant_turn.encode(self.items, piece, draft)
+
+    @override
+    def server_call(self, step: Step, flow: Flow, piece: Piece, draft: Draft) -> Refusal | None:
+        refusal = server_tools.choose(self.items, step, piece, draft)
+        if refusal is None:
+            units.unique(self.items, piece, draft)
+        return refusal
+
+    @override
+    def settle(self, step: Step, flow: Flow, before: Rendering[Flow], draft: Draft) -> None:
+        assistant_turn.settle(self.items, draft)
+
+    @override
+    def text_of(self, piece: Piece) -> str | None:
+        """The content of a message in the short form; an item with pieces stays as it was received."""
+        content = piece.value.get("content") if piece.value is not None else None
+        return content if isinstance(content, str) and content.strip() else None
+
+    @override
+    def put_text(self, piece: Piece, text: str) -> None:
+        piece.value = {**(piece.value or {}), "content": text}
+
+    @override
+    def assistant(self, step: Step, flow: Flow, draft: Draft) -> list[Spoken]:
+        return assistant_turn.messages(self.items, draft)
+
+    # ------------------------------------------------------------ results
+
+    @override
+    def result(self, answered: Answered, wire_id: str, draft: Draft) -> None:
+        answered.value = tool_results.recorded(self.items, answered.call, answered.fact, draft.reports)
+
+    @override
+    def notice(self, answered: Answered, wire_id: str, draft: Draft) -> None:
+        tool_results.notice(answered, wire_id)
+
+    @override
+    def may_stay_open(self, call: Call) -> bool:
+        return calls.is_async(call)
+
+    @override
+    def flags_error(self, call: Call) -> bool:
+        return tool_results.flags_error(call)
+
+    @override
+    def after_results(self, turn: UserTurn, draft: Draft) -> None:
+        """What the host decided about the server's questions."""
+        reply: Reply | None = draft.wire
+        for key, decision in reply.decisions.items() if reply is not None else ():
+            if key not in draft.gone:
+                turn.message(decision)
+                turn.asks = True
+
+    # ------------------------------------------------------------ the user's side
+
+    @override
+    def said(self, entry: Entry, turn: UserTurn, draft: Draft) -> bool:
+        return user_turn.said(self.items, entry, turn, draft)
+
+    @override
+    def result_media(self, parts: Sequence[ResultPart], key: str, draft: Draft, fact_id: str) -> list[Value]:
+        return tool_results.media_of(parts, key, fact_id, draft.reports)
+
+    @override
+    def later_head(self, entry: Entry, turn: UserTurn, draft: Draft) -> None:
+        if (item := self.head.later.get(entry.fact.fact_id)) is not None:
+            turn.message(item)
+
+    @override
+    def late_update(self, item: News, turn: UserTurn, draft: Draft) -> bool:
+        """A call that was left open gets its one output, where it came."""
+        if not self.updates.brings_result(item):
+            return False
+        call = self.calls[item.call_id]
+        turn.message(tool_results.late(self.items, call, item.result, item.text, draft.reports))
+        return True
+
+    @override
+    def finish(self, step: Step, flow: Flow, draft: Draft, rendered: Rendered[Flow]) -> held.Shown | None:
+        """A question of the server's waits for its answer; where a stored response ends, its items are counted."""
+        rendered.open = draft.open_tail
+        reply: Reply | None = draft.wire
+        if reply is None or self.options.stored is not True:
+            return None
+        return held.Shown(reply.items, draft.as_text[0].call.key if draft.as_text else None)
+
+    # ------------------------------------------------------------ the whole
+
+    @override
+    def request(self, rendering: Rendering[Flow], notes: list[Adjustment]) -> tuple[dict[str, Any], bool]:
+        """The model if it is known, instructions, the history and the tools.
+
+        With `stored` only what is newer than the newest stored response is in the input, and the request names it.
+        """
+        border = held.border(self.items, rendering, Reports(DIALECT.because, notes))
+        request: dict[str, Any] = {}
+        if self.model:
+            request["model"] = self.model
+        if self.head.instructions is not None:
+            request["instructions"] = self.head.instructions
+        request["input"] = self._input(rendering, border)
+        if self.head.tools is not None:
+            request["tools"] = list(self.head.tools)
+        request.update(border.named)
+        return request, not border.named
+
+    def _input(self, rendering: Rendering[Flow], border: held.Border) -> Any:
+        """The items; an input that was read as one text goes back as one."""
+        found = rendering.messages[border.start :]
+        if len(found) != 1:
+            return found
+        said = [e for e in self.entries if e.kind not in ("instructions", "tools")]
+        if len(said) == 1 and said[0].kind == "user":
+            raw = said[0].fact.raw
+            if raw is not None and raw.text == "null":
+                return found[0]["content"]
+        return found
 
 
-def _give(key: str, own: str | None, taken: Container[str]) -> str:
-    """The call's own id where it fits and nobody has it."""
-    if not own:
-        return hashed("call_", key, taken)
-    return mapped(own, wire.CALL_ID, taken) if own in taken or len(own) > wire.MAX_ID else own
-
-
-@dataclass(slots=True)
-class _Owners:
-    """Which part of which reply has an item's id first, in the first `upto` entries."""
-
-    first: SharedDict[str, tuple[str, int]] = field(default_factory=SharedDict)
-    upto: int = 0
-    last: Entry | None = None
-
-
-def _owners(entries: tuple[Entry, ...], before: _Owners | None) -> _Owners:
-    """The owners in these entries; `before` are those of an earlier transcript."""
-    if before is not None and 0 < before.upto <= len(entries) and entries[before.upto - 1] is before.last:
-        found = _Owners(before.first.continued(), before.upto)
-    else:
-        found = _Owners()
-    first = found.first.lookup
-    for entry in entries[found.upto :]:
-        for number, part in enumerate(entry.parts if entry.kind == "reply" else ()):
-            raw = part.raw.value if part.raw is not None else None
-            item_id = raw.get("id") if isinstance(raw, dict) else None
-            if isinstance(item_id, str) and item_id not in first:
-                first[item_id] = (entry.fact.fact_id, number)
-    found.first.settle()
-    found.upto, found.last = len(entries), entries[-1] if entries else None
-    return found
-
-
-def _request(
-    transcript: Transcript,
-    model: str | None,
-    head: preamble.Top,
-    rendering: Rendering[Flow],
-    border: held.Border,
-) -> dict[str, Any]:
-    """The body: the model if it is known, instructions, the history and the tools."""
-    request: dict[str, Any] = {}
-    if model:
-        request["model"] = model
-    if head.instructions is not None:
-        request["instructions"] = head.instructions
-    request["input"] = _input(transcript, rendering, border)
-    if head.tools is not None:
-        request["tools"] = list(head.tools)
-    request.update(border.named)
-    return request
-
-
-def _input(transcript: Transcript, rendering: Rendering[Flow], border: held.Border) -> Any:
-    """The items; an input that was read as one text goes back as one."""
-    items = rendering.messages[border.start :]
-    if len(items) != 1:
-        return items
-    said = [e for e in transcript.entries if e.kind not in ("instructions", "tools")]
-    if len(said) == 1 and said[0].kind == "user":
-        raw = said[0].fact.raw
-        if raw is not None and raw.text == "null":
-            return items[0]["content"]
-    return items
+project: Final = projector(DIALECT, ResponsesWire)

@@ -9,14 +9,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from normalizer.facts import ToolsDeclared
-from normalizer.findings import Reading
 from normalizer.parts import Json, Opaque, Text, Tool
 from normalizer.providers.openai_responses import decoding, output_decoding, wire
 from normalizer.reading import sanitizing
 from normalizer.reading.fact_builder import Recorder
+from normalizer.reading.result_content import result_content
 from normalizer.reading.truncation import begins_json
 
 if TYPE_CHECKING:
+    from normalizer.findings import Reading
     from normalizer.parts import Part
     from normalizer.provider import Origin
     from normalizer.providers.openai_responses.decoding import Item
@@ -27,43 +28,6 @@ _CONTROLS: Final = frozenset({"mcp_approval_response", "configuration_update", "
 _RESULT_ROLES: Final = frozenset({"tool", "function"})
 INPUT_TEXT: Final = Json("null")
 """`raw` of a user message that was the whole input: a text, no item."""
-
-
-def sniff(value: Any) -> int:
-    """How well a parsed value fits: a request, a response, a list of items, or stored items."""
-    if isinstance(value, list):
-        return _sniff_items(value)
-    if not isinstance(value, dict):
-        return 0
-    if isinstance(value.get("output"), list) and (
-        value.get("object") == "response" or _sniff_items(value["output"])
-    ):
-        return 95
-    if isinstance(value.get("data"), list) and value.get("object") == "list":
-        return _sniff_items(value["data"])
-    given = value.get("input")
-    if isinstance(given, list) and given and not any(key in value for key in ("messages", "contents")):
-        return max(_sniff_items(given), 60 if all(isinstance(item, dict) for item in given) else 0)
-    if isinstance(given, str):
-        return 60 if "model" in value or "instructions" in value or "previous_response_id" in value else 20
-    return 0
-
-
-def _sniff_items(found: list[Any]) -> int:
-    """Items of this API's types; messages that are nothing but words fit several APIs."""
-    score = 0
-    for item in found:
-        if not isinstance(item, dict):
-            return 0
-        if decoding.word(item, "type") in wire.ITEMS:
-            score = max(score, 90)
-        elif isinstance(item.get("role"), str) and "content" in item and "parts" not in item:
-            pieces = item["content"] if isinstance(item["content"], list) else []
-            kinds = {decoding.word(piece, "type") for piece in pieces if isinstance(piece, dict)}
-            score = max(score, 90 if kinds & (wire.INPUT_PARTS | wire.OUTPUT_PARTS) else 20)
-        elif item.keys() != {"id"}:
-            return 0
-    return score
 
 
 def read(value: Any, origin: Origin) -> Reading:
@@ -83,11 +47,7 @@ def read(value: Any, origin: Origin) -> Reading:
         recorder.instructions("/instructions", (Text(instructions),), string=True)
     elif instructions is not None:
         recorder.leftover("/instructions", "instructions are no text", instructions)
-    if isinstance(tools, list):
-        reader.tools = tuple(tool(found) for found in tools)
-        recorder.tools("/tools", reader.tools)
-    elif tools is not None:
-        recorder.leftover("/tools", "tools are not a list", tools)
+    reader.tools = recorder.offered("/tools", tools, tool)
     reader.stored = bool(value.get("previous_response_id") or value.get("conversation"))
     if isinstance(given, str):
         recorder.user("/input", (Text(given),), string=True, raw=INPUT_TEXT)
@@ -95,18 +55,8 @@ def read(value: Any, origin: Origin) -> Reading:
         reader.run(given)
     elif given is not None:
         recorder.leftover("/input", "the input is neither text nor items", given)
-    return Reading(
-        format=wire.API,
-        facts=recorder.close(),
-        # an output may stand anywhere behind its call here
-        findings=tuple(f for f in recorder.findings if f.kind != "displaced_result"),
-        leftovers=tuple(recorder.leftovers),
-        fragments=tuple(recorder.fragments),
-        home=wire.API,
-        settings={key: setting for key, setting in value.items() if key not in _HISTORY},
-        request=value,
-        stored=True if reader.stored else False if value.get("store") is False else None,
-    )
+    stored = True if reader.stored else False if value.get("store") is False else None
+    return recorder.reading(request=value, history=_HISTORY, stored=stored)
 
 
 def _in_order(data: list[Any]) -> list[Any]:
@@ -130,15 +80,8 @@ def _response(recorder: Recorder, value: dict[str, Any]) -> Reading:
     """One response as the only reply."""
     reader = _Reader(recorder, value["output"], {})
     reader.run(value["output"], base="/output", about=output_decoding.reply_fields(value))
-    return Reading(
-        format=wire.API,
-        facts=recorder.close(waiting=value.get("status") in ("queued", "in_progress")),
-        findings=tuple(recorder.findings),
-        leftovers=tuple(recorder.leftovers),
-        fragments=tuple(recorder.fragments),
-        home=wire.API,
-        stop_reason=output_decoding.stop_reason(value),
-    )
+    waiting = value.get("status") in ("queued", "in_progress")
+    return recorder.reading(waiting=waiting, stop_reason=output_decoding.stop_reason(value))
 
 
 def tool(found: Any) -> Tool:
@@ -178,8 +121,7 @@ class _Reader:
         for number, item in enumerate(given):
             place = f"{base}/{number}"
             if not isinstance(item, dict):
-                self.recorder.finding("bad_line", "an item is no object", place)
-                self.recorder.leftover(place, "an item that is no object", item)
+                self.recorder.no_object(place, item, "an item")
             elif self._twice(item):
                 self.recorder.finding("duplicate_call", "the same item stands in the history twice", place)
                 self.recorder.leftover(place, "an item that stands in the history already", item)
@@ -295,9 +237,11 @@ class _Reader:
         string = isinstance(content, str)
         if role in _RESULT_ROLES:
             call_id = item.get("tool_call_id")
-            self.recorder.finding("displaced_result", f"a result in a message of role {role!r}", place)
+            self.recorder.foreign_result(place, item)
             self.recorder.result(
-                place, call_id if isinstance(call_id, str) else None, output_decoding.content(content)
+                place,
+                call_id if isinstance(call_id, str) else None,
+                result_content(content, decoding.input_part),
             )
             return
         pieces = content if isinstance(content, list) else []
@@ -305,8 +249,7 @@ class _Reader:
             (Text(content),) if isinstance(content, str) else tuple(map(decoding.input_part, pieces))
         )
         if not isinstance(content, str | list):
-            self.recorder.finding("bad_line", "the content of a message is neither text nor parts", place)
-            self.recorder.leftover(place, "a message without content", item)
+            self.recorder.no_content(place, item)
             return
         if role in ("system", "developer"):
             plain = role == "developer" and string and list(item) == _MODEL_KEYS
@@ -314,8 +257,7 @@ class _Reader:
             self.recorder.instructions(place, parts, additional=True, string=string, raw=raw, group=number)
             return
         if role != "user":
-            self.recorder.finding("unknown_block", f"a message of the unknown role {role!r}", place)
-            self.recorder.leftover(place, "a message of an unknown role", item)
+            self.recorder.unknown_role(place, item)
             return
         plain = list(item) == _MODEL_KEYS
         if plain and isinstance(content, str) and (news := self.recorder.news_in(content)) is not None:
@@ -332,10 +274,7 @@ class _Reader:
         found = output_decoding.of_item(item)
         call_id = found.pop("call_id")
         if call_id in recorder.server_ids:
-            recorder.finding(
-                "orphan_result", "a client's output answers a call that the server runs", place, call_id
-            )
-            recorder.leftover(place, "a client's output for a server's call", item)
+            recorder.servers_result(place, call_id, item)
         elif call_id and call_id not in self.calls and self.stored:
             recorder.user(place, (Opaque(decoding.kind(item), Json.of(item)),), by="program", group=number)
         elif (
@@ -376,6 +315,3 @@ def _half_arguments(item: Item) -> str | None:
 def _whole_but_broken(part: Part) -> bool:
     """Arguments that arrived whole, as their item says, and are no JSON."""
     return part.kind == "tool_call" and bool(part.arguments.text.strip()) and not part.arguments.valid
-
-
-__all__ = ["INPUT_TEXT", "read", "sniff", "tool"]

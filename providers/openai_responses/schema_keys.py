@@ -5,16 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from normalizer.parts import Json
-from normalizer.projection import Adjustment
 from normalizer.providers.openai_responses import decoding, wire
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from normalizer.projecting.reports import Reports
     from normalizer.providers.openai_responses.decoding import Item
 
 
-def replay(item: Item, notes: list[Adjustment], fact_id: str) -> Item:
+def replay(item: Item, reports: Reports, fact_id: str) -> Item:
     """An item as it was received, less what the API does not take back. The same object where that is nothing."""
     known = wire.ITEMS.get(decoding.kind(item))
     if known is None:
@@ -31,14 +31,12 @@ def replay(item: Item, notes: list[Adjustment], fact_id: str) -> Item:
     if not fits(decoding.kind(item), kept.get("id")):
         kept.pop("id", None)
     if len(kept) == len(item) and kept.get("type") == item.get("type"):
-        return _pieces(item, notes, fact_id)
+        return _pieces(item, reports, fact_id)
     lost = {key: value for key, value in item.items() if key not in kept or kept[key] != value}
     if any(value is not None for value in lost.values()):
-        notes.append(
-            Adjustment("trimmed", f"a {decoding.kind(item)} item has keys that the API does not take back", _rule(lost),
-                       facts=(fact_id,), content=Json.of(lost).text)
-        )  # fmt: skip
-    return _pieces(kept, notes, fact_id)
+        message = f"a {decoding.kind(item)} item has keys that the API does not take back"
+        reports.add("trimmed", message, _rule(lost), facts=(fact_id,), content=Json.of(lost).text)
+    return _pieces(kept, reports, fact_id)
 
 
 def _rule(lost: dict[str, Any]) -> str:
@@ -62,7 +60,7 @@ def fits(kind: str, item_id: Any) -> bool:
     )
 
 
-def _pieces(item: Item, notes: list[Adjustment], fact_id: str) -> Item:
+def _pieces(item: Item, reports: Reports, fact_id: str) -> Item:
     """The pieces of an assistant's message under the names of this API."""
     content = item.get("content")
     if decoding.kind(item) != "message" or item.get("role") != "assistant" or not isinstance(content, list):
@@ -70,10 +68,8 @@ def _pieces(item: Item, notes: list[Adjustment], fact_id: str) -> Item:
     fixed = [_piece(piece) for piece in content]
     if all(a is b for a, b in zip(fixed, content, strict=True)):
         return item
-    notes.append(
-        Adjustment("trimmed", "pieces of a message have names or keys that the API does not take back",
-                   "OAR-CONTENT-001", facts=(fact_id,), content=Json.of(content).text)
-    )  # fmt: skip
+    message = "pieces of a message have names or keys that the API does not take back"
+    reports.add("trimmed", message, "OAR-CONTENT-001", facts=(fact_id,), content=Json.of(content).text)
     return {**item, "content": [piece for piece in fixed if piece is not None]}
 
 

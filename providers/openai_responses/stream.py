@@ -1,27 +1,26 @@
 """Responses events -> the facts of the replies in them.
 
 An item is part of its reply once `response.output_item.done` has come, or a final response holds it; whatever
-else began is a fragment. Deltas are for the eye. What no step takes is a leftover, so that everything that came is
-somewhere. https://developers.openai.com/api/docs/guides/streaming-responses
+else began is a fragment. Deltas are for the eye. https://developers.openai.com/api/docs/guides/streaming-responses
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final
 
-from normalizer.facts import ModelReplied, ReplyCut, SteeringApplied, SteeringQueued, SteeringWithdrawn
-from normalizer.findings import Reading
+from normalizer.facts import SteeringApplied, SteeringQueued, SteeringWithdrawn
 from normalizer.parts import Text
 from normalizer.providers.openai_responses import decoding, wire
 from normalizer.providers.openai_responses.lanes import Response
-from normalizer.reading.stream_assembler import Collector, plain
+from normalizer.reading.stream_assembler import Note, State, StreamAssembler, Table, in_states, nothing
 
 if TYPE_CHECKING:
-    from normalizer.facts import Fact
-    from normalizer.parts import Part
+    from collections.abc import Sequence
 
-Event: TypeAlias = Mapping[str, Any]
+    from typing_extensions import Unpack
+
+    from normalizer.parts import Part
+    from normalizer.reading.stream_assembler import About, Event, Reply, Step
 
 # Events that only show progress: what they tell comes again with the item.
 _PROGRESS: Final = (
@@ -29,71 +28,34 @@ _PROGRESS: Final = (
     "response.image_generation_call.", "response.mcp_call.", "response.mcp_list_tools.", "response.compaction.",
     "response.audio.", "response.output_text.annotation.",
 )  # fmt: skip
-_SILENT: Final = frozenset({"keepalive", "ping", "response.queued", "response.in_progress"})
 
 
-class Assembler(Collector):
-    """Collects the events of one stream, or of one socket with several lanes.
+class Assembler(StreamAssembler):
+    """Collects the events of one stream, or of one socket with several lanes."""
 
-    `feed` takes a parsed `data` object, an event object of the SDK, or pieces of the SSE text, cut anywhere. The
-    arguments are for the facts that `reading` makes: the first reply is called `fact_id`, the next `fact_id/2`, and
-    answers no request, since the server began it by itself.
-    """
-
-    _END = "[DONE]"
-
-    def __init__(
-        self,
-        *,
-        fact_id: str = "reply",
-        seq: int = 1,
-        turn_id: str | None = None,
-        answers: str | None = None,
-        source: str = "openai",
-    ) -> None:
-        super().__init__()
-        self._fact_id = fact_id
-        self._seq = seq
-        self._about: Final[dict[str, Any]] = {"turn_id": turn_id, "source": source}
-        self._answers = answers
-        self._responses: list[Response] = []
-        self._lanes: dict[str | None, Response] = {}
+    def __init__(self, **about: Unpack[About]) -> None:
+        super().__init__(TABLE, **about)
+        self.responses: list[Response] = []
+        self.lanes: dict[str | None, Response] = {}
+        self.steering: dict[str, str] = {}
+        self.chapters: list[Reply | Note] = []
         self._newest: dict[str | None, int] = {}
-        self._story: list[Response | tuple[str, str, Any]] = []
-        self._steering: dict[str, str] = {}
 
-    def _object(self, event: Any) -> None:
-        if hasattr(event, "model_dump"):
-            self._take(plain(event))
-        else:
-            self._leave("unknown event", event)
+    def story(self) -> Sequence[Reply | Note]:
+        """The responses, and the steering between them."""
+        return self.chapters if self.responses else [*self.chapters, Response({})]
 
-    def _take(self, event: Event) -> None:
-        """Let the table decide what the event means; one that was seen before means nothing."""
-        taken = self._cleaned(event)
-        if taken is None:
-            return
-        event = taken
-        kind = event.get("type")
-        if not isinstance(kind, str):
-            self._leave("unknown event", event)
-            return
-        if self._seen(kind, event) or kind in _SILENT:
-            return
-        step = STEPS.get(kind)
-        if step is None and kind.startswith(_PROGRESS):
-            return
-        if step is None:
-            self._leave("unknown event", event)
-        elif not step(self, event):
-            self._leave("unexpected event", event)
+    def named(self, event: Event) -> tuple[str | None, Event]:
+        """The type of an event; `progress` for all that only show progress."""
+        word, _ = super().named(event)
+        return ("progress" if word is not None and _shows_progress(word) else word), event
 
-    def _seen(self, kind: str, event: Event) -> bool:
+    def repeated(self, word: str, event: Event) -> bool:
         """Whether a resumed stream repeats what has come; numbers count per lane, and begin again with a response."""
         number, lane = event.get("sequence_number"), _lane(event)
         if not isinstance(number, int):
             return False
-        if kind == "response.created" and not self._known(event):
+        if word == "response.created" and not self.knows(event):
             self._newest[lane] = number
             return False
         if number <= self._newest.get(lane, -1):
@@ -101,163 +63,120 @@ class Assembler(Collector):
         self._newest[lane] = number
         return False
 
-    def _known(self, event: Event) -> bool:
+    def knows(self, event: Event) -> bool:
+        """Whether the response of an event has begun."""
         response = event.get("response")
         found = response.get("id") if isinstance(response, dict) else None
-        return any(r.id == found for r in self._responses)
+        return any(r.id == found for r in self.responses)
 
-    def _response(self, event: Event) -> Response:
+    def response(self, event: Event) -> Response:
         """The response that an event belongs to; logs may begin in mid-stream."""
         lane = _lane(event)
-        if lane not in self._lanes:
-            self._begin(lane, {})
-        return self._lanes[lane]
+        return self.lanes[lane] if lane in self.lanes else self.begin(lane, {})
 
-    def _begin(self, lane: str | None, about: dict[str, Any]) -> None:
+    def begin(self, lane: str | None, about: dict[str, Any]) -> Response:
+        """A response begins in a lane."""
         response = Response(about)
-        self._responses.append(response)
-        self._story.append(response)
-        self._lanes[lane] = response
+        self.responses.append(response)
+        self.chapters.append(response)
+        self.lanes[lane] = response
+        return response
 
-    # ------------------------------------------------------------ steps: False where the event makes no sense
+    def steer(self, make: type[Any], what: str, steering_id: str, **fields: Any) -> None:
+        """What became of steering, in its place between the responses."""
+        about = {"steering_id": steering_id, **fields}
+        self.chapters.append(Note(make, f"{steering_id}/{what}", about))
 
-    def _created(self, event: Event) -> bool:
-        response = event.get("response")
-        if not isinstance(response, dict):
-            return False
-        if not self._known(event):
-            # a successor that the server began by itself took the steering for its parent
-            for steering_id, parent in list(self._steering.items()):
-                if parent == response.get("previous_response_id"):
-                    self._story.append(("applied", steering_id, None))
-                    del self._steering[steering_id]
-            self._begin(_lane(event), response)
-        return True
 
-    def _added(self, event: Event) -> bool:
-        item, index = event.get("item"), event.get("output_index")
-        if not isinstance(index, int):
-            return False
-        if isinstance(item, dict):
-            self._response(event).begin(index, item)
-        return True
-
-    def _done(self, event: Event) -> bool:
-        item, index = event.get("item"), event.get("output_index")
-        if not (isinstance(item, dict) and isinstance(index, int)):
-            return False
-        self._response(event).finish(index, item)
-        return True
-
-    def _piece(self, event: Event) -> bool:
-        return self._response(event).add(event)
-
-    def _ended(self, event: Event) -> bool:
-        response = event.get("response")
-        if not isinstance(response, dict):
-            return False
-        kind = str(event["type"]).rpartition(".")[2]
-        self._response(event).end(kind, response)
-        return True
-
-    def _failed(self, event: Event) -> bool:
-        self._response(event).fail(event)
-        return True
-
-    def _accepted(self, event: Event) -> bool:
-        steer = event.get("steer")
-        if not isinstance(steer, dict) or not isinstance(steer.get("id"), str):
-            return False
-        self._steering[steer["id"]] = str(steer.get("previous_response_id"))
-        self._story.append(("queued", steer["id"], steer.get("input")))
-        return True
-
-    def _pending(self, event: Event) -> bool:
-        steer = event.get("steer")
-        if not isinstance(steer, dict) or not isinstance(steer.get("id"), str):
-            return False
-        if steer["id"] not in self._steering:
-            return self._accepted(event)
-        return True
-
-    def _given_back(self, event: Event) -> bool:
-        """Steering that could not be applied is the client's again, words and all."""
-        steer = event.get("steer")
-        if not isinstance(steer, dict):
-            return False
-        steering_id = steer.get("id")
-        if not isinstance(steering_id, str):
-            steering_id = f"{self._fact_id}/steering-{len(self._story)}"
-        if self._steering.pop(steering_id, None) is None:
-            self._story.append(("queued", steering_id, steer.get("input")))
-        self._story.append(("withdrawn", steering_id, None))
-        self._leave("steering that failed", event)
-        return True
-
-    # ------------------------------------------------------------ what has come so far
-
-    def reading(self) -> Reading:
-        """The facts of what has come so far, as if the stream ended here."""
-        found = self._responses or [Response({})]
-        last = found[-1]
-        facts: list[Fact] = []
-        number = 0
-        for chapter in self._story or found:
-            seq = self._seq + len(facts)
-            if isinstance(chapter, Response):
-                number += 1
-                facts.append(self._reply(chapter, number, seq))
-            else:
-                facts.append(self._steering_fact(*chapter, seq))
-        replies = [fact for fact in facts if isinstance(fact, ModelReplied | ReplyCut)]
-        return Reading(
-            format=wire.API,
-            facts=tuple(facts),
-            findings=(
-                *self._findings,
-                *(f for r, fact in zip(found, replies, strict=True) for f in r.findings(fact.fact_id)),
-            ),
-            leftovers=(
-                *self._leftovers,
-                *(left for r in found for left in r.leftovers()),
-                *self._unfinished(),
-            ),
-            fragments=tuple(fragment for r in found for fragment in r.fragments()),
-            home=wire.API,
-            turn="ended" if last.ended else "refused" if last.refused else "cut",
-            stop_reason=last.stop_reason,
-            open_server_calls=_open_server_calls(replies[-1].parts) if last.ended else (),
-            calls_to_run=_runnable(replies[-1].parts) if last.stop_reason == "completed" else (),
-        )
-
-    def _reply(self, response: Response, number: int, seq: int) -> ModelReplied | ReplyCut:
-        about = self._about | {
-            "fact_id": self._fact_id if number == 1 else f"{self._fact_id}/{number}",
-            "seq": seq,
-            "answers": self._answers if number == 1 else None,
-            "provider": wire.PROVIDER,
-            "api": wire.API,
-            "parts": response.parts(),
-            "model": response.model,
-            "raw": response.beside(),
-        }
-        if response.ended:
-            return ModelReplied(stop_reason=response.stop_reason, **about)
-        return ReplyCut(error=response.error, refused=response.refused, **about)
-
-    def _steering_fact(self, what: str, steering_id: str, given: Any, seq: int) -> Fact:
-        fact_id = f"{self._fact_id}/{steering_id}/{what}"
-        about = self._about | {"seq": seq, "steering_id": steering_id, "fact_id": fact_id}
-        if what == "queued":
-            return SteeringQueued(parts=_steering_parts(given), **about)
-        if what == "applied":
-            return SteeringApplied(by_provider=True, **about)
-        return SteeringWithdrawn(**about)
+def _shows_progress(word: str) -> bool:
+    return word.startswith(_PROGRESS) and word not in STEPS
 
 
 def _lane(event: Event) -> str | None:
     lane = event.get("stream_id")
     return lane if isinstance(lane, str) else None
+
+
+# ---------------------------------------------------------------- steps: False where the event makes no sense
+
+
+def _created(assembler: Assembler, event: Event) -> bool:
+    response = event.get("response")
+    if not isinstance(response, dict):
+        return False
+    if not assembler.knows(event):
+        # a successor that the server began by itself took the steering for its parent
+        for steering_id, parent in list(assembler.steering.items()):
+            if parent == response.get("previous_response_id"):
+                assembler.steer(SteeringApplied, "applied", steering_id, by_provider=True)
+                del assembler.steering[steering_id]
+        assembler.begin(_lane(event), response)
+    return True
+
+
+def _added(assembler: Assembler, event: Event) -> bool:
+    item, index = event.get("item"), event.get("output_index")
+    if not isinstance(index, int):
+        return False
+    if isinstance(item, dict):
+        assembler.response(event).begin(index, item)
+    return True
+
+
+def _done(assembler: Assembler, event: Event) -> bool:
+    item, index = event.get("item"), event.get("output_index")
+    if not (isinstance(item, dict) and isinstance(index, int)):
+        return False
+    assembler.response(event).finish(index, item)
+    return True
+
+
+def _piece(assembler: Assembler, event: Event) -> bool:
+    return assembler.response(event).add(event)
+
+
+def _ended(assembler: Assembler, event: Event) -> bool:
+    response = event.get("response")
+    if not isinstance(response, dict):
+        return False
+    assembler.response(event).end(str(event["type"]).rpartition(".")[2], response)
+    return True
+
+
+def _failed(assembler: Assembler, event: Event) -> bool:
+    assembler.response(event).fail(event, assembler.table.refusing)
+    return True
+
+
+def _accepted(assembler: Assembler, event: Event) -> bool:
+    steer = event.get("steer")
+    if not isinstance(steer, dict) or not isinstance(steer.get("id"), str):
+        return False
+    assembler.steering[steer["id"]] = str(steer.get("previous_response_id"))
+    assembler.steer(SteeringQueued, "queued", steer["id"], parts=_steering_parts(steer.get("input")))
+    return True
+
+
+def _pending(assembler: Assembler, event: Event) -> bool:
+    steer = event.get("steer")
+    if isinstance(steer, dict) and isinstance(steer.get("id"), str) and steer["id"] in assembler.steering:
+        return True
+    return _accepted(assembler, event)
+
+
+def _given_back(assembler: Assembler, event: Event) -> bool:
+    """Steering that could not be applied is the client's again, words and all."""
+    steer = event.get("steer")
+    if not isinstance(steer, dict):
+        return False
+    steering_id = steer.get("id")
+    if not isinstance(steering_id, str):
+        steering_id = f"{assembler.fact_id}/steering-{len(assembler.chapters)}"
+    if assembler.steering.pop(steering_id, None) is None:
+        assembler.steer(SteeringQueued, "queued", steering_id, parts=_steering_parts(steer.get("input")))
+    assembler.steer(SteeringWithdrawn, "withdrawn", steering_id)
+    assembler.leave("steering that failed", event)
+    return True
 
 
 def _steering_parts(given: Any) -> tuple[Part, ...]:
@@ -272,36 +191,18 @@ def _steering_parts(given: Any) -> tuple[Part, ...]:
     return tuple(found)
 
 
-def _open_server_calls(parts: tuple[Part, ...]) -> tuple[str, ...]:
-    """Ids of the server's calls and questions that have no result yet."""
-    answered = {part.call_id for part in parts if part.kind == "server_tool_result"}
-    called = [part.id for part in parts if part.kind == "server_tool_call"]
-    return tuple(dict.fromkeys(found for found in called if found and found not in answered))
-
-
-def _runnable(parts: tuple[Part, ...]) -> tuple[str, ...]:
-    """Ids of our calls whose arguments parse."""
-    called = [part for part in parts if part.kind == "tool_call"]
-    return tuple(
-        dict.fromkeys(p.id for p in called if p.id and (p.arguments.valid or not p.arguments.text.strip()))
-    )
-
-
-Step: TypeAlias = Callable[[Assembler, Event], bool]
-
 # What each event does. SDK: types/responses/response_stream_event.py, types/responses/responses_server_event.py
 STEPS: Final[dict[str, Step]] = {
-    "response.created": Assembler._created,  # noqa: SLF001 - the table of this class
-    "response.output_item.added": Assembler._added,  # noqa: SLF001
-    "response.output_item.done": Assembler._done,  # noqa: SLF001
-    "response.completed": Assembler._ended,  # noqa: SLF001
-    "response.incomplete": Assembler._ended,  # noqa: SLF001
-    "response.failed": Assembler._ended,  # noqa: SLF001
-    "response.cancelled": Assembler._ended,  # noqa: SLF001
-    "error": Assembler._failed,  # noqa: SLF001
-    "response.steer.accepted": Assembler._accepted,  # noqa: SLF001
-    "response.steer.pending": Assembler._pending,  # noqa: SLF001
-    "response.steer.failed": Assembler._given_back,  # noqa: SLF001
+    "response.created": _created,
+    "response.output_item.added": _added,
+    "response.output_item.done": _done,
+    **dict.fromkeys(
+        ("response.completed", "response.incomplete", "response.failed", "response.cancelled"), _ended
+    ),
+    "error": _failed,
+    "response.steer.accepted": _accepted,
+    "response.steer.pending": _pending,
+    "response.steer.failed": _given_back,
     **dict.fromkeys(
         (
             "response.content_part.added", "response.content_part.done", "response.output_text.delta",
@@ -317,6 +218,26 @@ STEPS: Final[dict[str, Step]] = {
             "response.shell_call_command.done", "response.shell_call_output_content.delta",
             "response.shell_call_output_content.done",
         ),
-        Assembler._piece,  # noqa: SLF001
+        _piece,
     ),
+    **dict.fromkeys(("keepalive", "ping", "response.queued", "response.in_progress", "progress"), nothing),
 }  # fmt: skip
+# Errors by which the API refuses the request itself. https://developers.openai.com/api/docs/guides/error-codes
+_REFUSING: Final = frozenset(
+    {
+        "invalid_request_error", "invalid_prompt", "invalid_api_key", "invalid_value", "invalid_type",
+        "unknown_parameter", "missing_required_parameter", "context_length_exceeded", "model_not_found",
+        "previous_response_not_found", "invalid_encrypted_content", "insufficient_quota", "array_above_max_length",
+        "string_above_max_length",
+    }
+)  # fmt: skip
+TABLE: Final = Table(
+    provider=wire.PROVIDER,
+    api=wire.API,
+    source="openai",
+    # a socket is never over: each response in it has its own beginning and end
+    steps=in_states((State.NEW,), {word: (step, State.NEW) for word, step in STEPS.items()}),
+    end="[DONE]",
+    refusing=_REFUSING,
+    runs=frozenset({"completed"}),
+)

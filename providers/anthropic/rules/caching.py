@@ -21,7 +21,7 @@ _TTLS: Final = frozenset({"5m", "1h"})
 def marked(request: Request) -> list[view.Placed]:
     """What carries a cache mark, in the order that the cache sees: tools, system, messages."""
     top = (*view.tools(request), *view.objects(request.get("system"), "/system"))
-    holders = chain(top, view.walk_blocks(request))
+    holders = chain(top, view.walked(request).having("cache_control"))
     return [(pointer, holder) for pointer, holder in holders if holder.get("cache_control") is not None]
 
 
@@ -88,7 +88,7 @@ def unfit_automatic_cache_mark(request: Request, _context: Context) -> Iterator[
 def _last_block(request: Request) -> view.Block | None:
     """The last block of the history that can carry a mark."""
     for index, message in reversed(view.messages(request)):
-        for _, block in reversed(list(view.blocks(index, message))):
+        for _, block in reversed(view.blocks(index, message)):
             if view.kind(block) not in wire.THINKING:
                 return block
     return None

@@ -33,7 +33,7 @@ def edits(request: Request) -> list[view.Placed]:
     return list(view.objects(found, "/context_management/edits"))
 
 
-def compactions(request: Request) -> Iterator[view.Placed]:
+def compactions(request: Request) -> list[view.Placed]:
     """The compaction blocks of the history."""
     return view.of_type(request, frozenset({"compaction"}))
 
@@ -89,7 +89,7 @@ def cleared_result_sent(request: Request, context: Context) -> Iterator[Violatio
         view.kind(edit).startswith("clear_") for _, edit in edits(request)
     ):
         return
-    results = list(view.of_type(request, frozenset({"tool_result"})))
+    results = view.of_type(request, frozenset({"tool_result"}))
     if results and not any(_text_of(result) == recorded for _, result in results):
         yield Violation(f"{results[-1][0]}/content", "the recorded result stands nowhere in the history")
 
@@ -169,11 +169,11 @@ def compaction_of_open_turn(request: Request, _context: Context) -> Iterator[Vio
     A call that nobody answered, of ours or of the server, keeps the last turn open: finish the turn or leave
     it out.
     """
-    turns = view.turns(request)
-    if request.get("compaction") is None or not turns or turns[-1].role != "assistant":
+    last = view.last_turn(request)
+    if request.get("compaction") is None or last is None or last.role != "assistant":
         return
-    answered = {view.text(block.get("tool_use_id")) for _, block in turns[-1].items if "tool_use_id" in block}
-    for pointer, block in turns[-1].of_type("tool_use", *wire.SERVER_CALLS):
+    answered = {view.text(block.get("tool_use_id")) for _, block in last.items if "tool_use_id" in block}
+    for pointer, block in last.of_type("tool_use", *wire.SERVER_CALLS):
         if view.text(block.get("id")) not in answered:
             yield Violation(pointer, f"the call {named(block.get('id'))} is open")
 

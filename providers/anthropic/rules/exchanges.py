@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from normalizer.rules import Request
 
 _SERVED: Final = wire.SERVER_CALLS | wire.SERVER_RESULTS | {"tool_use"}
+CALLS: Final = wire.SERVER_CALLS | {"tool_use"}
 SERVER_ID: Final = ("srvtoolu_", "mcptoolu_")
 
 
@@ -47,6 +48,54 @@ def calls(turn: Turn | None) -> dict[str, Block]:
     return {call_id: call for _, call in found if (call_id := view.text(call.get("id")))}
 
 
+@dataclass(slots=True)
+class Order:
+    """What is in order in the turns of a history, as mostly: rules about faults in it need not look then."""
+
+    single: bool = True
+    """No two neighbouring messages have the same role."""
+    paired: bool = True
+    """Each client call has an id of its own, and one result in the user turn right behind it; there are no others."""
+    results_first: bool = True
+    """In the user's turns no result stands behind something else."""
+    calls_last: bool = True
+    """In the assistant's turns nothing but calls stands behind a client call."""
+
+
+@remembered
+def order(request: Request) -> Order:
+    """Look through the turns once, block by block."""
+    found = Order()
+    asked: dict[str, int] = {}
+    told: set[str] = set()
+    turn, before, behind = 0, "", False
+    for number, (_, speaker, items) in enumerate(view.spoken(request)):
+        if number and speaker == before:
+            found.single = False
+        else:
+            turn, before, behind = turn + 1, speaker, False
+        for _, block in items:
+            kind = block.get("type")
+            if kind == "tool_use":
+                own = view.text(block.get("id"))
+                found.paired = found.paired and speaker == "assistant" and bool(own) and own not in asked
+                asked[own] = turn
+            elif kind == "tool_result":
+                own = view.text(block.get("tool_use_id"))
+                right = speaker == "user" and asked.get(own) == turn - 1 and own not in told
+                found.paired = found.paired and right
+                told.add(own)
+            # `behind`: in the assistant's turn a client call stands before, in the user's something else than results
+            if speaker == "assistant":
+                found.calls_last = found.calls_last and not (behind and view.text(kind) not in CALLS)
+                behind = behind or kind == "tool_use"
+            elif speaker == "user":
+                found.results_first = found.results_first and not (behind and kind == "tool_result")
+                behind = behind or kind != "tool_result"
+    found.paired = found.paired and len(told) == len(asked)
+    return found
+
+
 @remembered
 def answered(request: Request) -> list[tuple[Placed, Block]]:
     """Each client result with the call that it answers."""
@@ -63,8 +112,10 @@ def answered(request: Request) -> list[tuple[Placed, Block]]:
 @remembered
 def all_paired(request: Request) -> bool:
     """Whether every client result stands in the user turn right behind its call, as mostly."""
+    if order(request).paired:
+        return True
     results = view.of_type(request, frozenset({"tool_result"}), "user")
-    return len(answered(request)) == sum(1 for _ in results)
+    return len(answered(request)) == len(results)
 
 
 def code_run(call: Block) -> str:
@@ -147,7 +198,11 @@ class ServerCalls:
 def server_calls(request: Request) -> ServerCalls:
     """Follow the server calls of a history from its first message to its last."""
     found = ServerCalls()
-    if not any(_concerns(block) for _, block in view.of_type(request, _SERVED, "assistant")):
+    concerned = view.where(
+        request, lambda sort, keys: sort.role == "assistant" and sort.kind in _SERVED
+        and (sort.kind != "tool_use" or "caller" in keys),
+    )  # fmt: skip
+    if not any(_concerns(block) for _, block in concerned):
         return found  # most histories; the rest of the way is several times as long
     seen: set[str] = set()
     code: set[str] = set()

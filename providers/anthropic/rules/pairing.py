@@ -14,7 +14,6 @@ if TYPE_CHECKING:
 
     from normalizer.providers.anthropic.rules.view import Turn
 
-_CALLS: Final = wire.SERVER_CALLS | {"tool_use"}
 _UNANSWERED: Final = "`tool_use` ids were found without `tool_result` blocks immediately after"
 _HANDLE: Final = "https://platform.claude.com/docs/en/agents-and-tools/tool-use/handle-tool-calls"
 _SERVER: Final = "https://platform.claude.com/docs/en/agents-and-tools/tool-use/server-tools"
@@ -35,7 +34,8 @@ def unanswered_tool_call(request: Request, context: Context) -> Iterator[Violati
     Answer with the recorded outcome: denied, never run, cancelled, unknown. A call that was streamed only in
     part is dropped. A result is never made up.
     """
-    for turn, behind in exchanges.answers(view.turns(request)):
+    turns = [] if exchanges.order(request).paired else view.turns(request)
+    for turn, behind in exchanges.answers(turns):
         answered = _result_ids(behind)
         for at, call in turn.of_type("tool_use"):
             if view.text(call.get("id")) not in answered:
@@ -76,7 +76,7 @@ def late_result(request: Request, context: Context) -> Iterator[Violation]:
     ## Repair
     Results first, everything else behind them in its own order.
     """
-    for turn in view.turns(request):
+    for turn in () if exchanges.order(request).results_first else view.turns(request):
         if turn.role != "user":
             continue
         other = False
@@ -125,7 +125,8 @@ def duplicate_call_id(request: Request, context: Context) -> Iterator[Violation]
     One call recorded twice is kept once. Of two calls the later one gets another id, in its result too.
     """
     seen: set[str] = set()
-    for at, call in view.of_type(request, frozenset({"tool_use"})):
+    found = [] if exchanges.order(request).paired else view.of_type(request, frozenset({"tool_use"}))
+    for at, call in found:
         call_id = view.text(call.get("id"))
         if call_id and call_id in seen:
             yield Violation(f"{at}/id", f"an earlier call has the id {named(call_id)}")
@@ -141,7 +142,7 @@ def duplicate_result(request: Request, context: Context) -> Iterator[Violation]:
     ## Repair
     Keep the result that tells how the call ended. Never join the two.
     """
-    for turn in view.turns(request):
+    for turn in () if exchanges.order(request).paired else view.turns(request):
         if turn.role != "user":
             continue
         seen: set[str] = set()
@@ -162,14 +163,14 @@ def content_after_call(request: Request, context: Context) -> Iterator[Violation
     Replay what the API sent as it came. In a turn that was put together, and that holds no thinking, put
     calls last.
     """
-    for turn in view.turns(request):
+    for turn in () if exchanges.order(request).calls_last else view.turns(request):
         if turn.role != "assistant":
             continue
         called = False
         for at, block in turn.items if any(True for _ in turn.of_type("tool_use")) else ():
             kind = view.kind(block)
             called = called or kind == "tool_use"
-            if called and kind not in _CALLS:
+            if called and kind not in exchanges.CALLS:
                 yield Violation(at, f"{kind or 'content'} follows a tool call in the same turn")
 
 
@@ -182,13 +183,21 @@ def client_answers_server_call(request: Request, context: Context) -> Iterator[V
     ## Repair
     Remove the result. If its call is open and the conversation went on, the call goes too.
     """
-    for turn, before in exchanges.asked(view.turns(request)):
+    for turn, before in exchanges.asked(view.turns(request)) if _may_name_server(request) else ():
         served = _server_ids(before)
         served -= exchanges.calls(before).keys() if served else set()
         for at, result in turn.of_type("tool_result"):
             call_id = view.text(result.get("tool_use_id"))
             if call_id.startswith(exchanges.SERVER_ID) or call_id in served:
                 yield Violation(at, f"{named(call_id)} is a call of the server's, not of the client's")
+
+
+def _may_name_server(request: Request) -> bool:
+    """Whether the server runs calls in this history, or ran some that are no longer there."""
+    if view.of_type(request, wire.SERVER_CALLS):
+        return True
+    results = view.of_type(request, frozenset({"tool_result"}))
+    return any(view.text(result.get("tool_use_id")).startswith(exchanges.SERVER_ID) for _, result in results)
 
 
 def nameless_result(request: Request, context: Context) -> Iterator[Violation]:
@@ -211,7 +220,8 @@ def toolset_not_echoed(request: Request, context: Context) -> Iterator[Violation
     ## Repair
     Copy the name from the recorded call, in notices too.
     """
-    for (at, result), call in exchanges.answered(request):
+    of_sets = view.standing(request).having("toolset_name")
+    for (at, result), call in exchanges.answered(request) if of_sets else ():
         name = call.get("toolset_name")
         if result.get("toolset_name") != name:
             yield Violation(f"{at}/toolset_name", f"the call has the toolset {name!r}")

@@ -62,7 +62,8 @@ def media_for_code(request: Request, context: Context) -> Iterator[Violation]:
     ## Repair
     Send the text form, and report the media that was left out.
     """
-    for (at, result), call in exchanges.answered(request):
+    by_code = view.standing(request).having("caller")
+    for (at, result), call in exchanges.answered(request) if by_code else ():
         if exchanges.code_run(call):
             for place, part in view.objects(result.get("content"), f"{at}/content"):
                 if view.kind(part) != "text":

@@ -115,7 +115,7 @@ def leftovers_before_fallback(request: Request, _context: Context) -> Iterator[V
     The text of the first model stays, and server calls that have their result. What a call before the border
     was is void: it gets no result. Behind the border everything stays.
     """
-    occurs = any(True for _ in view.of_type(request, _BORDER, "assistant"))
+    occurs = view.of_type(request, _BORDER, "assistant")
     for _, speaker, content in view.spoken(request) if occurs else ():
         borders = [at for at, (_, block) in enumerate(content) if block.get("type") == "fallback"]
         last = max(borders, default=0)

@@ -14,27 +14,28 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from normalizer.providers.anthropic.rules.view import Block, Placed
+    from normalizer.rules.values import Form
 
 _RESULT: Final = frozenset({"tool_result"})
-_SEARCHES: Final = frozenset({"tool_search_tool_result"})
+_SEARCHED: Final = "tool_search_tool_result"
 _TOOLSET_BLOCKS: Final = frozenset({"text", "image", "browser_state"})
 _TOOLS: Final = "https://platform.claude.com/docs/en/agents-and-tools/tool-use"
 _HANDLE: Final = f"{_TOOLS}/handle-tool-calls"
 _BROWSER: Final = f"{_TOOLS}/browser-use-tool"
 
 
-def _results(request: Request) -> Iterator[Placed]:
-    return view.of_type(request, _RESULT)
-
-
-def _parts(at: str, result: Block) -> Iterator[Placed]:
-    return view.objects(result.get("content"), f"{at}/content")
+def _results(request: Request, *forms: Form) -> list[Placed]:
+    """The results whose content is one of these."""
+    return view.where(request, lambda sort, _: sort.kind == "tool_result" and sort.form in forms)
 
 
 @remembered
 def _made_of_parts(request: Request) -> list[tuple[str, Block, list[Placed]]]:
     """The results that are made of parts: pointer, result and parts."""
-    found = ((at, result, list(_parts(at, result))) for at, result in _results(request))
+    found = (
+        (at, result, list(view.objects(result["content"], f"{at}/content")))
+        for at, result in _results(request, "parts")
+    )
     return [(at, result, parts) for at, result, parts in found if parts]
 
 
@@ -76,8 +77,10 @@ def empty_error(request: Request, context: Context) -> Iterator[Violation]:
     ## Repair
     Give the recorded text of the error. A tool that failed without a word is told as just that.
     """
-    for at, result in _results(request):
-        if result.get("is_error") is True and result.get("content") in (None, "", []):
+    for at, result in view.where(
+        request, lambda sort, keys: sort.kind == "tool_result" and "is_error" in keys
+    ):
+        if result["is_error"] is True and result.get("content") in (None, "", []):
             yield Violation(f"{at}/content", "the error says nothing")
 
 
@@ -102,9 +105,8 @@ def empty_result_list(request: Request, context: Context) -> Iterator[Violation]
     ## Repair
     Send an empty string, or leave `content` out.
     """
-    for at, result in _results(request):
-        if result.get("content") == []:
-            yield Violation(f"{at}/content", "the content of the result is an empty list")
+    for at, _ in _results(request, "no parts"):
+        yield Violation(f"{at}/content", "the content of the result is an empty list")
 
 
 def structured_result(request: Request, context: Context) -> Iterator[Violation]:
@@ -116,13 +118,13 @@ def structured_result(request: Request, context: Context) -> Iterator[Violation]
     ## Repair
     Write structured output as JSON text once, when it is recorded.
     """
-    for at, result in _results(request):
-        content: Any = result.get("content", "")
+    for at, result in _results(request, "parts", "null", "other"):
+        content: Any = result["content"]
         if isinstance(content, list):
             for number, part in enumerate(content):
                 if not isinstance(part, dict):
                     yield Violation(f"{at}/content/{number}", "the content of a result is a list of blocks")
-        elif not isinstance(content, str):
+        else:
             yield Violation(f"{at}/content", "the content of a result is a string or a list of blocks")
 
 
@@ -159,12 +161,15 @@ def dangling_tool_reference(request: Request, context: Context) -> Iterator[Viol
 
 
 def _references(request: Request) -> Iterator[Placed]:
-    for at, block in view.of_type(request, _RESULT | _SEARCHES):
-        if block["type"] == "tool_result":
-            found = _parts(at, block)
-        else:
+    for at, block in view.where(
+        request,
+        lambda sort, _: sort.kind == _SEARCHED or (sort.kind == "tool_result" and sort.form == "parts"),
+    ):
+        if block["type"] == _SEARCHED:
             listed = view.member(block, "content", "tool_references")
             found = view.objects(listed, f"{at}/content/tool_references")
+        else:
+            found = view.objects(block["content"], f"{at}/content")
         yield from (placed for placed in found if view.kind(placed[1]) == "tool_reference")
 
 
@@ -181,6 +186,8 @@ def foreign_toolset_content(request: Request, context: Context) -> Iterator[Viol
     ## Repair
     Leave out what does not fit and report it.
     """
+    if not view.standing(request).having("toolset_name"):
+        return
     called = {at: call for (at, _), call in exchanges.answered(request)}
     for at, result, parts in _made_of_parts(request):
         toolset = result.get("toolset_name") or called.get(at, {}).get("toolset_name")

@@ -28,10 +28,8 @@ def unknown_role(request: Request, context: Context) -> Iterator[Violation]:
     Tool messages become results at the front of the user turn behind the call, developer messages
     instructions.
     """
-    for index, message in view.messages(request):
-        role = message.get("role")
-        if view.text(role) not in _ROLES:
-            yield Violation(pointer("messages", index, "role"), f"there is no role {role!r}")
+    for at, message in view.history(request).where(lambda sort, _: sort.role not in _ROLES):
+        yield Violation(f"{at}/role", f"there is no role {message.get('role')!r}")
 
 
 def results_split_by_message(request: Request, context: Context) -> Iterator[Violation]:
@@ -44,7 +42,7 @@ def results_split_by_message(request: Request, context: Context) -> Iterator[Vio
     ## Repair
     Merge neighbours, results first.
     """
-    for turn in view.turns(request):
+    for turn in () if exchanges.order(request).single else view.turns(request):
         if turn.role != "user" or turn.first == turn.last:
             continue
         blocked = None
@@ -182,8 +180,8 @@ def assistant_first(request: Request, context: Context) -> Iterator[Violation]:
     When old turns are cut off, cut at a user message that holds no results.
     """
     for index, message in view.messages(request)[:1]:
-        begins = next(view.blocks(index, message), None)
-        if view.role(message) == "assistant" and not (begins and view.kind(begins[1]) == "compaction"):
+        begins = view.blocks(index, message)[:1]
+        if view.role(message) == "assistant" and not (begins and view.kind(begins[0][1]) == "compaction"):
             yield Violation(pointer("messages", index), "the conversation begins with the assistant")
 
 

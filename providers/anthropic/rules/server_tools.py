@@ -141,7 +141,11 @@ def broken_seal(request: Request, context: Context) -> Iterator[Violation]:
     ## Repair
     Replay the block as received. If the seal is lost, call and result go together; the model's text stays.
     """
-    for at, block in view.of_type(request, _SEALED, "assistant"):
+    for at, block in view.where(
+        request,
+        lambda sort, keys: sort.role == "assistant" and sort.kind in _SEALED
+        and (sort.kind != "text" or "citations" in keys),
+    ):  # fmt: skip
         field = "citations" if block["type"] == "text" else "content"
         for place, value in _objects(block.get(field), f"{at}/{field}"):
             key = _SEALS.get(view.kind(value))

@@ -24,7 +24,7 @@ _THREADS: Final = "SDK:lib/threads/_thread_state.py"
 _CLIENT_CALLS: Final = frozenset({"tool_use"})
 
 
-def _calls(request: Request) -> Iterator[view.Placed]:
+def _calls(request: Request) -> list[view.Placed]:
     return view.of_type(request, _CLIENT_CALLS, "assistant")
 
 
@@ -62,12 +62,12 @@ def half_text_at_the_end(request: Request, context: Context) -> Iterator[Violati
 
     Drop it and ask again, or keep it (without blanks at its end) and let the user's side ask to go on.
     """
-    found, row, turns = streamed.stream(context), view.model(request), view.turns(request)
-    if not found or not found.cut or row.prefill or row.name == "unknown" or not turns:
+    found, row, last = streamed.stream(context), view.model(request), view.last_turn(request)
+    if not found or not found.cut or row.prefill or row.name == "unknown" or not last:
         return
     partial = [block.text.rstrip() for block in found.of_type("text") if not block.closed]
-    if turns[-1].role == "assistant" and turns[-1].items:
-        pointer, block = turns[-1].items[-1]
+    if last.role == "assistant" and last.items:
+        pointer, block = last.items[-1]
         if any(text and view.text(block.get("text")).rstrip() == text for text in partial):
             yield Violation(pointer, "the history ends in a text that was cut off")
 
@@ -125,9 +125,10 @@ def server_call_cut_from_its_result(request: Request, context: Context) -> Itera
     Better drop the whole reply and ask again. Sending the open call back, as after a pause, has an accepted
     shape, but nobody promises it for a cut stream.
     """
-    found, turns = streamed.stream(context), view.turns(request)
-    if not found or not found.cut or not turns:
+    found = streamed.stream(context)
+    if not found or not found.cut:
         return
+    turns = view.turns(request)
     answered = streamed.answered_server_calls(found)
     lost = {block.id for block in found.of_type(*wire.SERVER_CALLS) if block.closed} - answered
     results = {view.text(block.get("tool_use_id")) for _, block in view.of_type(request, wire.SERVER_RESULTS)}
@@ -189,10 +190,10 @@ def container_left_in_the_stream(request: Request, context: Context) -> Iterator
 
     It stands in `message_start` or in the delta of `message_delta`, and may be missing in both.
     """
-    found, turns = streamed.stream(context), view.turns(request)
-    sent = _container(request.get("container"))
+    found, sent = streamed.stream(context), _container(request.get("container"))
     if not found or not found.container or sent == found.container:
         return
+    turns = view.turns(request)
     waiting = {block.id for block in found.of_type("tool_use") if _calls_from_code(block.start)}
     last = next((turn for turn in reversed(turns) if turn.role == "assistant"), None)
     if last and any(view.text(block.get("id")) in waiting for _, block in last.of_type("tool_use")):

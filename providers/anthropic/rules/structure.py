@@ -39,14 +39,16 @@ def empty_message(request: Request, context: Context) -> Iterator[Violation]:
     ## Repair
     Leave the message out. Never fill it with words that nobody said.
     """
-    found = view.messages(request)
-    for index, message in found:
+    index = view.history(request)
+    for at, message in index.where(
+        lambda sort, _: sort.role != "system" and sort.form in ("text", "no parts")
+    ):
+        if message["content"]:
+            continue
         speaker = view.role(message)
-        if speaker == "system" or message.get("content") not in ("", []):
+        if speaker == "assistant" and at == index.entries[-1][0] and not context.get("history"):
             continue
-        if speaker == "assistant" and (index, message) == found[-1] and not context.get("history"):
-            continue
-        yield Violation(pointer("messages", index, "content"), f"the {speaker or 'message'} turn is empty")
+        yield Violation(f"{at}/content", f"the {speaker or 'message'} turn is empty")
 
 
 def unknown_block(request: Request, context: Context) -> Iterator[Violation]:
@@ -67,7 +69,7 @@ def unknown_block(request: Request, context: Context) -> Iterator[Violation]:
         name for name in view.listed(_as_list(context.get("received_types"))) if view.text(name)
     )
     taken = (BLOCKS | (received - wire.ELSEWHERE)) - _short_of_beta(request)
-    for index, message in enumerate(view.listed(messages)):
+    for index, message in () if _holds_only(request, taken) else enumerate(view.listed(messages)):
         if not isinstance(message, dict):
             yield Violation(pointer("messages", index), "the message is not an object")
             continue
@@ -77,6 +79,19 @@ def unknown_block(request: Request, context: Context) -> Iterator[Violation]:
             yield from _unknown_blocks(at, content, taken)
         elif not isinstance(content, str) and not _needs_no_content(message):
             yield Violation(at, "the content is neither a string nor a list of blocks")
+
+
+def _holds_only(request: Request, kinds: frozenset[str]) -> bool:
+    """Whether all messages are objects with a content, and all in these contents are blocks of these types."""
+    history = view.history(request)
+    texts = history.numbers(lambda sort, _: sort.form == "text")
+    lists = [
+        message["content"] for _, message in history.where(lambda sort, _: sort.form in ("parts", "no parts"))
+    ]
+    return (
+        len(texts) + len(lists) == len(view.listed(request.get("messages")))
+        and len(texts) + sum(map(len, lists)) == len(view.standing(request).numbers(lambda sort, _: sort.kind in kinds))
+    )  # fmt: skip
 
 
 def _as_list(value: object) -> object:
@@ -129,14 +144,20 @@ def unknown_key(request: Request, context: Context) -> Iterator[Violation]:
     for at, block in view.objects(request.get("system"), "/system"):
         if view.kind(block) == "text":  # another type is a fault of its own
             yield from _extra(at, block, schema_keys.BLOCK_KEYS["text"])
-    for index, message in view.messages(request):
-        known = schema_keys.SYSTEM_KEYS if message.get("role") == "system" else schema_keys.MESSAGE_KEYS
-        if not message.keys() <= known:
-            yield from _extra(pointer("messages", index), message, known)
-    for at, block in view.walk_blocks(request):
-        allowed = schema_keys.BLOCK_KEYS.get(view.kind(block))
-        if allowed is not None and not block.keys() <= allowed:
-            yield from _extra(at, block, allowed)
+    for at, message in view.history(request).where(
+        lambda sort, held: not _known_keys(sort.role).issuperset(held)
+    ):
+        yield from _extra(at, message, _known_keys(view.role(message)))
+    for at, block in view.walked(request).where(
+        lambda sort, held: (
+            sort.kind in schema_keys.BLOCK_KEYS and not schema_keys.BLOCK_KEYS[sort.kind].issuperset(held)
+        )
+    ):
+        yield from _extra(at, block, schema_keys.BLOCK_KEYS[view.kind(block)])
+
+
+def _known_keys(role: str) -> frozenset[str]:
+    return schema_keys.SYSTEM_KEYS if role == "system" else schema_keys.MESSAGE_KEYS
 
 
 def _unknown_request_keys(request: Request) -> Iterator[Violation]:

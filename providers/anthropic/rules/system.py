@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from normalizer.providers.anthropic import wire
 from normalizer.providers.anthropic.rules import view
-from normalizer.rules import Context, Request, Rule, Rulebook, Violation, remembered
+from normalizer.rules import Context, Request, Rule, Rulebook, Violation
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -53,14 +53,9 @@ def empty_system_text(request: Request, _context: Context) -> Iterator[Violation
             yield Violation(f"{pointer}/text", "the text is empty")
 
 
-@remembered
-def _messages(request: Request) -> list[tuple[str, dict[str, Any]]]:
+def _messages(request: Request) -> list[view.Placed]:
     """The system messages with their pointers."""
-    return [
-        (f"/messages/{index}", message)
-        for index, message in view.messages(request)
-        if message.get("role") == "system"
-    ]
+    return view.history(request).where(lambda sort, _: sort.role == "system")
 
 
 def unsupported_system_message(request: Request, _context: Context) -> Iterator[Violation]:

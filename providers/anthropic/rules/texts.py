@@ -1,11 +1,14 @@
 """All strings of a request, weighed in one pass: how long they are, and whether UTF-8 can hold them.
 
-A history has tens of thousands of strings, so they are gathered first and weighed by functions that run in C.
+A history has tens of thousands of strings in few kinds of objects, so they are gathered column by column and weighed
+by functions that run in C.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
+from itertools import chain, filterfalse
 from typing import TYPE_CHECKING, Any, Final
 
 from normalizer.rules import remembered
@@ -37,11 +40,12 @@ def weights(request: Request) -> dict[str, Weight]:
 
 def weigh(root: Any) -> Weight:
     """The weight of a JSON value."""
-    read, unread = _strings(root)
-    length = sum(map(len, read))
-    wide = [_encoded(text) for some in (read, unread) for text in some if not text.isascii()]
-    size = length + sum(map(len, unread)) + sum(extra for extra, _ in wide)
-    return Weight(size, length, any(torn for _, torn in wide))
+    names, read, unread = _strings(root)
+    length = sum(map(len, read)) + sum(len(name) * count for name, count in names.items())
+    wide = [(_encoded(text), 1) for text in filterfalse(str.isascii, chain(read, unread))]
+    wide += [(_encoded(name), count) for name, count in names.items() if not name.isascii()]
+    size = length + sum(map(len, unread)) + sum(extra * count for (extra, _), count in wide)
+    return Weight(size, length, any(torn for (_, torn), _ in wide))
 
 
 def _encoded(text: str) -> tuple[int, bool]:
@@ -52,26 +56,25 @@ def _encoded(text: str) -> tuple[int, bool]:
         return len(text.encode("utf-8", "surrogatepass")) - len(text), True
 
 
-def _strings(root: Any) -> tuple[list[str], list[str]]:
-    """The strings of a JSON value: those that may be read as prompt, and the others."""
-    names: list[Any] = []
+def _strings(root: Any) -> tuple[Counter[str], list[str], list[str]]:
+    """The strings of a JSON value: its keys and how often they occur, what may be read as prompt, and the others."""
+    names: Counter[str] = Counter()
     read: list[str] = []
     unread: list[str] = []
-    pending: list[tuple[Any, Any]] = [("", [root])]
+    pending: list[tuple[Any, list[Any]]] = [("", [root])]  # a key, and the values that stand under it
     while pending:
-        key, value = pending.pop()
-        if isinstance(value, dict):
-            names.extend(value)
-            for name, item in value.items():
-                if isinstance(item, str):
-                    (unread if name in _UNREAD else read).append(item)
-                elif isinstance(item, (dict, list)):
-                    pending.append((name, item))
+        key, values = pending.pop()
+        if set(map(type, values)) == {str}:
+            (unread if key in _UNREAD else read).extend(values)
             continue
-        for item in value:
-            if isinstance(item, str):
-                (unread if key in _UNREAD else read).append(item)
-            elif isinstance(item, (dict, list)):
-                pending.append((key, item))
-    read.extend(map(str, names))
-    return read, unread
+        (unread if key in _UNREAD else read).extend(value for value in values if isinstance(value, str))
+        if inside := [item for value in values if isinstance(value, list) for item in value]:
+            pending.append((key, inside))
+        alike: dict[tuple[Any, ...], list[dict[Any, Any]]] = {}
+        for value in values:
+            if isinstance(value, dict):
+                alike.setdefault(tuple(value), []).append(value)
+        for keys, objects in alike.items():
+            names.update(dict.fromkeys(map(str, keys), len(objects)))
+            pending.extend((name, [one[name] for one in objects]) for name in keys)
+    return names, read, unread

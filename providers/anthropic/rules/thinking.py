@@ -23,7 +23,7 @@ _BEFORE_THINKING: Final = wire.SERVER_RESULTS | {"compaction"}
 
 def _thinks(request: Request) -> bool:
     """Whether thinking stands in a reply of the history."""
-    return any(True for _ in view.of_type(request, wire.THINKING, "assistant"))
+    return bool(view.of_type(request, wire.THINKING, "assistant"))
 
 
 def unsigned_thinking(request: Request, _context: Context) -> Iterator[Violation]:
@@ -69,9 +69,9 @@ def thinking_in_prefill(request: Request, context: Context) -> Iterator[Violatio
         or not view.model(request).prefill
     ):
         return
-    turns = view.turns(request)
-    if turns and turns[-1].role == "assistant":
-        for pointer, _ in turns[-1].of_type(*wire.THINKING):
+    last = view.last_turn(request)
+    if last is not None and last.role == "assistant":
+        for pointer, _ in last.of_type(*wire.THINKING):
             yield Violation(pointer, "thinking is off, and the last message holds thinking")
 
 

@@ -47,9 +47,8 @@ def calls_without_tools(request: Request, _context: Context) -> Iterator[Violati
         or any(True for _ in inline_definitions(request))
     ):
         return
-    found = next(view.of_type(request, frozenset({"tool_use", "tool_result"})), None)
-    if found is not None:
-        yield Violation(found[0], f"the history holds a {found[1]['type']!r} block, but no tool is defined")
+    for at, block in view.of_type(request, frozenset({"tool_use", "tool_result"}))[:1]:
+        yield Violation(at, f"the history holds a {block['type']!r} block, but no tool is defined")
 
 
 def repeated_tool_name(request: Request, _context: Context) -> Iterator[Violation]:

@@ -1,61 +1,53 @@
 """What the rules read a raw request through: views that never raise, whatever stands in the request.
 
 A view leaves out what is not of the shape that it looks for; saying so is the business of the MSG rules. Views
-of the whole history are remembered while a request is judged, and its blocks are sorted by type: a rule about
-blocks that do not occur costs nothing. A content that is a string counts as one text block at the pointer of
+of the whole history are remembered while a request is judged, and its blocks are sorted by role and type: a rule
+about blocks that do not occur costs nothing. A content that is a string counts as one text block at the pointer of
 `content`.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from itertools import chain
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from itertools import takewhile
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from normalizer.providers.anthropic import wire
 from normalizer.rules import remembered
+from normalizer.rules.index import Index, Object, Placed
+from normalizer.rules.values import Form, form, listed, member, objects, text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from normalizer.rules import Request
 
-Block: TypeAlias = dict[str, Any]
-Placed: TypeAlias = tuple[str, Block]
-"""A block and its pointer."""
+__all__ = ["Index", "Placed", "listed", "member", "objects", "text"]
 
-_HOLDERS: Final = frozenset({"tool_result", "search_result"})
+Block: TypeAlias = Object
 
 
-def text(value: object) -> str:
-    """The value if it is a string, else an empty one (safe to look up in a set)."""
-    return value if isinstance(value, str) else ""
+class Sort(NamedTuple):
+    """The role of a message (empty if it has none), and what its content is."""
+
+    role: str
+    form: Form
+
+
+class BlockSort(NamedTuple):
+    """The role of a block's message, its type, and of a result of the client's what its content is."""
+
+    role: str
+    kind: str
+    form: Form
+
+
+_HOLDERS: Final = frozenset({"search_result", "document"})
 
 
 def kind(block: Block) -> str:
     """The `type` of a block, tool or other tagged object; empty if it has none."""
     return text(block.get("type"))
-
-
-def listed(value: object) -> list[Any]:
-    """The value if it is a list, else an empty one."""
-    return value if isinstance(value, list) else []
-
-
-def member(value: object, *steps: str) -> Any:
-    """What stands under these keys, None where the way ends."""
-    for step in steps:
-        if not isinstance(value, dict):
-            return None
-        value = value.get(step)
-    return value
-
-
-def objects(value: object, pointer: str) -> Iterator[Placed]:
-    """The objects of a list that stands at this pointer."""
-    for index, item in enumerate(listed(value)):
-        if isinstance(item, dict):
-            yield f"{pointer}/{index}", item
 
 
 def model(request: Request) -> wire.Model:
@@ -95,6 +87,18 @@ def thinking(request: Request) -> str:
 
 
 @remembered
+def history(request: Request) -> Index[Sort]:
+    """The messages that are objects, sorted."""
+    return Index(
+        Sort._make,
+        (
+            ((role(message), form(message)), (f"/messages/{number}", message))
+            for number, message in messages(request)
+        ),
+    )
+
+
+@remembered
 def messages(request: Request) -> list[tuple[int, dict[str, Any]]]:
     """The messages that are objects, with their indexes."""
     found = listed(request.get("messages"))
@@ -106,15 +110,15 @@ def role(message: dict[str, Any]) -> str:
     return text(message.get("role"))
 
 
-def blocks(index: int, message: dict[str, Any]) -> Iterator[Placed]:
+def blocks(index: int, message: dict[str, Any]) -> list[Placed]:
     """The blocks of the message at this index."""
     content = message.get("content")
+    at = f"/messages/{index}/content"
     if isinstance(content, str):
-        yield f"/messages/{index}/content", {"type": "text", "text": content}
-    elif isinstance(content, list):
-        for at, block in enumerate(content):
-            if isinstance(block, dict):
-                yield f"/messages/{index}/content/{at}", block
+        return [(at, {"type": "text", "text": content})]
+    return [
+        (f"{at}/{number}", block) for number, block in enumerate(listed(content)) if isinstance(block, dict)
+    ]
 
 
 def inner(pointer: str, block: Block) -> Iterator[Placed]:
@@ -138,71 +142,64 @@ def walk(pointer: str, block: Block) -> Iterator[Placed]:
 @remembered
 def spoken(request: Request) -> list[tuple[int, str, list[Placed]]]:
     """The messages as index, role and blocks."""
-    return [(index, role(message), list(blocks(index, message))) for index, message in messages(request)]
+    return [(index, role(message), blocks(index, message)) for index, message in messages(request)]
 
 
 @remembered
-def walk_blocks(request: Request) -> list[Placed]:
-    """All blocks of the history, those inside other blocks too, in document order."""
-    found: list[Placed] = []
-    for _, _, items in spoken(request):
-        for placed in items:
-            if _holds_blocks(placed[1]):
-                found.extend(walk(*placed))
-            else:
-                found.append(placed)
-    return found
+def standing(request: Request) -> Index[BlockSort]:
+    """The blocks that stand directly in messages, sorted."""
+    return Index(
+        BlockSort._make,
+        ((_sort(speaker, placed[1]), placed) for _, speaker, items in spoken(request) for placed in items),
+    )
 
 
-def _holds_blocks(block: Block) -> bool:
-    """Whether other blocks may stand inside this one."""
-    sort = kind(block)
-    return sort == "document" or (sort in _HOLDERS and not isinstance(block.get("content"), str))
+def _sort(speaker: str, block: Block) -> tuple[str, str, Form]:
+    sort = block.get("type")
+    if sort == "tool_result":
+        return speaker, sort, form(block)
+    return speaker, text(sort), "none"
 
 
 @remembered
-def _walked(request: Request) -> dict[str, list[Placed]]:
-    """All blocks of the history by type."""
-    found: dict[str, list[Placed]] = {}
-    for placed in walk_blocks(request):
-        found.setdefault(text(placed[1].get("type")), []).append(placed)
-    return found
+def walked(request: Request) -> Index[BlockSort]:
+    """All blocks of the history, those inside other blocks too, sorted; those inside have the role of their holder."""
+    index = standing(request)
+    if not index.numbers(lambda sort, _: _holds_blocks(sort)):
+        return index
+    return Index(
+        BlockSort._make,
+        (
+            (_sort(sort.role, inside[1]), inside)
+            for sort, placed in index.sorted_where(lambda *_: True)
+            for inside in (walk(*placed) if _holds_blocks(sort) else (placed,))
+        ),
+    )
+
+
+def _holds_blocks(sort: BlockSort) -> bool:
+    """Whether other blocks may stand inside such a block."""
+    return sort.form == "parts" if sort.kind == "tool_result" else sort.kind in _HOLDERS
 
 
 def anywhere(request: Request, sort: str) -> list[Placed]:
     """The blocks of a type, those inside other blocks too, in document order."""
-    return _walked(request).get(sort, [])
+    return walked(request).where(lambda found, _: found.kind == sort)
 
 
-@remembered
-def _standing(request: Request) -> dict[tuple[str, str], list[tuple[int, Placed]]]:
-    """The blocks that stand directly in messages, by role and type, each with its number in document order."""
-    found: dict[tuple[str, str], list[tuple[int, Placed]]] = {}
-    number = 0
-    for _, speaker, items in spoken(request):
-        for placed in items:
-            found.setdefault((speaker, text(placed[1].get("type"))), []).append((number, placed))
-            number += 1
-    return found
+def where(request: Request, fits: Callable[[BlockSort, tuple[str, ...]], bool]) -> list[Placed]:
+    """The blocks that stand directly in messages and whose sort and keys fit."""
+    return standing(request).where(fits)
 
 
-def of_type(request: Request, kinds: frozenset[str], *roles: str) -> Iterator[Placed]:
+def of_type(request: Request, kinds: frozenset[str], *roles: str) -> list[Placed]:
     """The blocks of these types that stand directly in messages (of these roles, if any are named)."""
-    return _picked(request, kinds, lambda speaker: not roles or speaker in roles)
+    return where(request, lambda sort, _: sort.kind in kinds and (not roles or sort.role in roles))
 
 
-def misplaced(request: Request, kinds: frozenset[str], owner: str) -> Iterator[Placed]:
+def misplaced(request: Request, kinds: frozenset[str], owner: str) -> list[Placed]:
     """The blocks of these types that stand directly in messages of another role."""
-    return _picked(request, kinds, lambda speaker: speaker != owner)
-
-
-def _picked(request: Request, kinds: frozenset[str], fits: Callable[[str], bool]) -> Iterator[Placed]:
-    """The blocks of these types in messages whose role fits, in document order."""
-    rows = [row for (speaker, sort), row in _standing(request).items() if sort in kinds and fits(speaker)]
-    merged = (
-        rows[0] if len(rows) == 1 else sorted(chain.from_iterable(rows))
-    )  # numbers differ: no block is compared
-    return (placed for _, placed in merged)
+    return where(request, lambda sort, _: sort.kind in kinds and sort.role != owner)
 
 
 @dataclass(slots=True)
@@ -236,9 +233,15 @@ def turns(request: Request) -> list[Turn]:
     return found
 
 
+@remembered
 def last_turn(request: Request) -> Turn | None:
     """The last turn of the history, None if it has none."""
-    return next(reversed(turns(request)), None)
+    history = spoken(request)
+    if not history:
+        return None
+    speaker = history[-1][1]
+    rest = list(takewhile(lambda one: one[1] == speaker, reversed(history)))[::-1]
+    return Turn(speaker, rest[0][0], rest[-1][0], [placed for _, _, items in rest for placed in items])
 
 
 def continues_thread(request: Request) -> bool:

@@ -21,9 +21,8 @@ def misplaced_picture(request: Request, context: Context) -> Iterator[Violation]
     ## Repair
     The text stays in the tool message; the picture follows in a user message behind the whole block of answers.
     """
-    for at, role, part in view.parts(request):
-        if view.kind(part) in _PICTURES and role != "user":
-            yield Violation(at, f"a picture in a message of role {role!r}")
+    for at, role, _ in view.misplaced(request, lambda role, kind: kind in _PICTURES and role != "user"):
+        yield Violation(at, f"a picture in a message of role {role!r}")
 
 
 def media_in_tool_message(request: Request, context: Context) -> Iterator[Violation]:
@@ -37,10 +36,12 @@ def media_in_tool_message(request: Request, context: Context) -> Iterator[Violat
 
 def _others(request: Request, context: Context, *roles: str) -> Iterator[Violation]:
     received = context.get("received_types") or ()
-    for at, role, part in view.parts(request, *roles):
+    for at, role, part in view.misplaced(
+        request, lambda role, kind: role in roles and kind not in wire.PARTS[role]
+    ):
         kind = view.kind(part)
         known = kind in wire.ALL_PARTS or kind in wire.FOREIGN_PARTS
-        if isinstance(part, dict) and kind not in wire.PARTS[role] and (known or kind not in received):
+        if known or kind not in received:
             severity: Severity = (
                 "contested" if wire.is_unknown(kind) else "reject"
             )  # it may be newer than this rule
@@ -54,8 +55,8 @@ def mixed_reply(request: Request, context: Context) -> Iterator[Violation]:
     A refusal is sent alone; what was said before it goes into a message of its own.
     """
     yield from _others(request, context, "assistant")
-    for at, message in view.of_role(request, "assistant"):
-        kinds = [view.kind(part) for part in view.listed(message.get("content"))]
+    for at, message in view.where(request, lambda sort: sort.role == "assistant" and sort.form == "parts"):
+        kinds = [view.kind(part) for part in message["content"]]
         if "refusal" in kinds and len(kinds) > 1:
             yield Violation(f"{at}/content", "a refusal beside other parts")
 
@@ -75,9 +76,7 @@ def nameless_file(request: Request, context: Context) -> Iterator[Violation]:
     ## Repair
     The recorded bytes are sent under the recorded name; where there are none, words say that a file was there.
     """
-    for at, _, part in view.parts(request, "user"):
-        if view.kind(part) != "file":
-            continue
+    for at, _, part in view.misplaced(request, lambda role, kind: kind == "file" and role == "user"):
         held = view.member(part, "file")
         stored = view.text(view.member(held, "file_id"))
         whole = view.text(view.member(held, "file_data")) and view.text(view.member(held, "filename"))
@@ -91,9 +90,7 @@ def bad_sound(request: Request, context: Context) -> Iterator[Violation]:
     ## Repair
     Nothing is converted: another format is left out and named in words.
     """
-    for at, role, part in view.parts(request):
-        if view.kind(part) != "input_audio":
-            continue
+    for at, role, part in view.misplaced(request, lambda _, kind: kind == "input_audio"):
         held = view.member(part, "input_audio")
         if role != "user":
             yield Violation(at, f"a sound in a message of role {role!r}")
@@ -109,9 +106,8 @@ def responses_part(request: Request, context: Context) -> Iterator[Violation]:
     ## Repair
     The same facts are sent under Chat's names.
     """
-    for at, _, part in view.parts(request):
-        if view.kind(part) in wire.RESPONSES_PARTS:
-            yield Violation(f"{at}/type", f"{view.kind(part)!r} is a part of the Responses API")
+    for at, part in view.parts_of(request, *wire.RESPONSES_PARTS):
+        yield Violation(f"{at}/type", f"{view.kind(part)!r} is a part of the Responses API")
 
 
 def picture_without_address(request: Request, context: Context) -> Iterator[Violation]:
@@ -120,8 +116,8 @@ def picture_without_address(request: Request, context: Context) -> Iterator[Viol
     ## Repair
     The recorded address, or the data as an address, is wrapped.
     """
-    for at, _, part in view.parts(request):
-        if view.kind(part) == "image_url" and not view.text(view.member(part, "image_url", "url")):
+    for at, part in view.parts_of(request, "image_url"):
+        if not view.text(view.member(part, "image_url", "url")):
             yield Violation(f"{at}/image_url", "it is no object with an address")
 
 
@@ -132,7 +128,7 @@ def expired_audio(request: Request, context: Context) -> Iterator[Violation]:
     After that the recorded transcript is sent as the text.
     """
     now, expiry = context.get("now"), context.get("audio_expires_at") or {}
-    for at, message in view.of_role(request, "assistant"):
+    for at, message in view.having(request, "audio", "assistant") if expiry else ():
         ends = expiry.get(view.text(view.member(message, "audio", "id")))
         if ends is not None and now is not None and now >= ends:
             yield Violation(f"{at}/audio/id", "the server no longer has this recording")
@@ -159,7 +155,7 @@ def refusal_as_words(request: Request, context: Context) -> Iterator[Violation]:
 
 def spoken_refusal(request: Request, refused: Any) -> Iterator[Violation]:
     """The assistant messages whose words are one of these refusals."""
-    for at, message in view.of_role(request, "assistant"):
+    for at, message in view.of_role(request, "assistant") if refused else ():
         if view.words(message) in refused and not view.refusals(message):
             yield Violation(f"{at}/content", "a refusal is told as ordinary words")
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from normalizer.providers.openai_chat import wire
 from normalizer.providers.openai_chat.rules import view
-from normalizer.rules import Context, Request, Rule, Rulebook, Violation
+from normalizer.rules import Context, Request, Rule, Rulebook, Violation, remembered
 from normalizer.util.redaction import named
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def mixed_instructions(request: Request, context: Context) -> Iterator[Violation
     ## Repair
     All instructions are sent in one role.
     """
-    found = list(view.of_role(request, "system", "developer"))
+    found = view.of_role(request, "system", "developer")
     if found:
         for at, message in found:
             if message["role"] != found[0][1]["role"]:
@@ -46,10 +46,10 @@ def bad_speaker(request: Request, context: Context) -> Iterator[Violation]:
     ## Repair
     The key is left out; the message stays.
     """
-    for index, message in view.messages(request):
-        name = message.get("name")
+    for at, message in view.having(request, "name"):
+        name = message["name"]
         if name is not None and not (isinstance(name, str) and wire.SPEAKER.fullmatch(name)):
-            yield Violation(f"/messages/{index}/name", f"{named(name)} is no name that the API takes")
+            yield Violation(f"{at}/name", f"{named(name)} is no name that the API takes")
 
 
 def long_call_id(request: Request, context: Context) -> Iterator[Violation]:
@@ -66,19 +66,25 @@ def long_call_id(request: Request, context: Context) -> Iterator[Violation]:
             yield Violation(at, f"an id of {len(given)} characters")
 
 
-def _ids(request: Request) -> Iterator[tuple[str, str]]:
-    for index, message in view.messages(request):
-        for at, call in view.objects(message.get("tool_calls"), f"/messages/{index}/tool_calls"):
-            yield f"{at}/id", view.text(call.get("id"))
+@remembered
+def _ids(request: Request) -> list[tuple[str, str]]:
+    """The ids of calls, and those that tool messages name, each with its pointer; empty where there is none."""
+    found: list[tuple[str, str]] = []
+    for pointer, message in view.history(request).where(
+        lambda sort, keys: sort.role == "tool" or "tool_calls" in keys
+    ):
+        for at, call in view.objects(message.get("tool_calls"), f"{pointer}/tool_calls"):
+            found.append((f"{at}/id", view.text(call.get("id"))))
         if message.get("role") == "tool":
-            yield f"/messages/{index}/tool_call_id", view.text(message.get("tool_call_id"))
+            found.append((f"{pointer}/tool_call_id", view.text(message.get("tool_call_id"))))
+    return found
 
 
 def torn_id_map(request: Request, context: Context) -> Iterator[Violation]:
     """A rewritten id is the same on the call and on its answer, and no two calls get the same one."""
     known = context.get("id_map") or {}
     shared = {wire_id for wire_id, count in Counter(known.values()).items() if count > 1}
-    for at, given in _ids(request):
+    for at, given in _ids(request) if known else ():
         if given in shared:
             yield Violation(at, f"{named(given)} stands for more than one recorded id")
         elif given in known and known[given] != given:
@@ -107,7 +113,7 @@ def bad_tool_name(request: Request, context: Context) -> Iterator[Violation]:
         name = view.text(view.payload(call).get("name"))
         if name and not wire.TOOL_NAME.fullmatch(name):
             yield Violation(f"{at}/{kind}/name", f"{name[:80]!r} is no name that the API takes")
-    for at, message in view.of_role(request, "assistant"):
+    for at, message in view.having(request, "function_call", "assistant"):
         name = view.text(view.member(message, "function_call", "name"))
         if name and not wire.TOOL_NAME.fullmatch(name):
             yield Violation(f"{at}/function_call/name", f"{name[:80]!r} is no name that the API takes")
@@ -119,8 +125,8 @@ def custom_input_no_text(request: Request, context: Context) -> Iterator[Violati
     ## Repair
     The raw text is sent again, not parsed and not wrapped.
     """
-    for at, call in view.calls(request):
-        if call.get("type") == "custom" and isinstance(call.get("custom"), dict):
+    for at, call in view.calls(request, "custom"):
+        if isinstance(call.get("custom"), dict):
             if not isinstance(call["custom"].get("input"), str):
                 yield Violation(f"{at}/custom/input", "the input is not a string")
             if not view.text(call["custom"].get("name")):
@@ -129,7 +135,7 @@ def custom_input_no_text(request: Request, context: Context) -> Iterator[Violati
 
 def unanswered_custom_call(request: Request, context: Context) -> Iterator[Violation]:
     """A custom call is answered like a function call, by a tool message with its id."""
-    custom = {at for at, call in view.calls(request) if call.get("type") == "custom"}
+    custom = {at for at, _ in view.calls(request, "custom")}
     for block in view.blocks(request) if custom else ():
         for at, call_id in block.open:
             if at in custom:

@@ -69,7 +69,7 @@ def mistral_last_role(request: Request, context: Context) -> Iterator[Violation]
     ## Repair
     There is nothing to answer yet.
     """
-    found = list(view.messages(request)) if _applies(context) else []
+    found = view.messages(request) if _applies(context) else []
     if found and found[-1][1].get("role") not in ("user", "tool") and not found[-1][1].get("prefix"):
         yield Violation(f"/messages/{found[-1][0]}/role", "there is nothing to answer")
 
@@ -106,7 +106,7 @@ def mistral_first_role(request: Request, context: Context) -> Iterator[Violation
     ## Repair
     A greeting without a question is left out and reported.
     """
-    first = next(view.messages(request), None) if _applies(context) else None
+    first = next(iter(view.messages(request)), None) if _applies(context) else None
     if first is not None and first[1].get("role") not in ("system", "user"):
         yield Violation(f"/messages/{first[0]}/role", f"it begins with {first[1].get('role')}")
 

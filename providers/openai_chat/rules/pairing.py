@@ -28,7 +28,7 @@ def unanswered_tool_call(request: Request, context: Context) -> Iterator[Violati
     Answer each call with its recorded result or the notice of its outcome. A call is never dropped to be rid of the
     error, and a result never made up.
     """
-    for block in view.blocks(request):
+    for block in view.odd_blocks(request):
         if not block.last:
             for at, call_id in block.open:
                 yield Violation(at, f"call {named(call_id)} has no tool message behind its message")
@@ -41,9 +41,9 @@ def interrupted_block(request: Request, context: Context) -> Iterator[Violation]
     What stands between is moved behind the block, with its words as they are.
     """
     waiting: dict[str, int] = {}
-    ends = {block.end: block for block in view.blocks(request)}
+    ends = {block.end: block for block in view.odd_blocks(request) if block.open}
     told: set[int] = set()
-    for index, message in view.messages(request):
+    for index, message in view.messages(request) if ends else ():
         if block := ends.get(index):
             waiting.update({call_id: index for _, call_id in block.open})
         if message.get("role") == "tool":
@@ -63,7 +63,8 @@ def stray_tool_message(request: Request, context: Context) -> Iterator[Violation
     Put it behind its call, if that is on record; else leave it out and report it.
     """
     in_block = {at for block in view.blocks(request) for at, _ in block.answers}
-    for at, _ in view.of_role(request, "tool"):
+    results = view.of_role(request, "tool")
+    for at, _ in results if len(results) > len(in_block) else ():
         if at not in in_block:
             yield Violation(at, "no message with calls stands before this tool message")
 
@@ -74,7 +75,7 @@ def unknown_call_id(request: Request, context: Context) -> Iterator[Violation]:
     ## Repair
     The answer to an older call moves to its block, or is told as late news if that has an answer already.
     """
-    for block in view.blocks(request):
+    for block in view.odd_blocks(request):
         known = {call_id for _, call_id in block.calls}
         for at, call_id in block.answers:
             if call_id not in known:
@@ -87,7 +88,7 @@ def duplicate_answer(request: Request, context: Context) -> Iterator[Violation]:
     ## Repair
     The answer stays that the outcome decides for; a later, different observation is told at the end.
     """
-    for block in view.blocks(request):
+    for block in view.odd_blocks(request):
         seen: set[str] = set()
         for at, call_id in block.answers:
             if call_id in seen:
@@ -101,7 +102,7 @@ def duplicate_call_id(request: Request, context: Context) -> Iterator[Violation]
     ## Repair
     One call recorded twice is sent once. Of two calls the later one gets another id, in its answer too.
     """
-    for block in view.blocks(request):
+    for block in view.odd_blocks(request):
         seen: set[str] = set()
         for at, call_id in block.calls:
             if call_id and call_id in seen:
@@ -115,7 +116,7 @@ def open_end(request: Request, context: Context) -> Iterator[Violation]:
     ## Repair
     Wait for the calls that run, or tell their outcomes as notices.
     """
-    for block in view.blocks(request):
+    for block in view.odd_blocks(request):
         if block.last:
             for at, call_id in block.open:
                 yield Violation(at, f"the history ends and call {named(call_id)} has no answer")
@@ -128,7 +129,7 @@ def made_up_answer(request: Request, context: Context) -> Iterator[Violation]:
     A made-up result looks to the model like something that happened.
     """
     outcomes = context.get("outcomes") or {}
-    for at, message in view.of_role(request, "tool"):
+    for at, message in view.of_role(request, "tool") if outcomes else ():
         outcome = outcomes.get(view.text(message.get("tool_call_id")))
         if not isinstance(outcome, dict):
             continue

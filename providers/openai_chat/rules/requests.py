@@ -100,12 +100,11 @@ def long_text(request: Request, context: Context) -> Iterator[Violation]:
 
 def longer_than(request: Request, limit: int) -> Iterator[Violation]:
     """The content strings with more characters than that."""
-    for index, message in view.messages(request):
-        content = message.get("content")
-        if isinstance(content, str) and len(content) > limit:
-            yield Violation(f"/messages/{index}/content", f"a text of {len(content)} characters")
-    for at, _, part in view.parts(request):
-        if len(view.text(view.member(part, "text"))) > limit:
+    for at, message in view.where(request, lambda sort: sort.form == "text"):
+        if len(message["content"]) > limit:
+            yield Violation(f"{at}/content", f"a text of {len(message['content'])} characters")
+    for at, part in view.sorted_parts(request).having("text"):
+        if len(view.text(part["text"])) > limit:
             yield Violation(f"{at}/text", f"a text of {len(part['text'])} characters")
 
 
@@ -115,8 +114,8 @@ def too_many_calls(request: Request, context: Context) -> Iterator[Violation]:
     ## Repair
     Further calls go into messages of their own, each with its answers behind it.
     """
-    for at, message in view.of_role(request, "assistant"):
-        if (count := len(view.listed(message.get("tool_calls")))) > wire.MAX_CALLS:
+    for at, message in view.having(request, "tool_calls", "assistant"):
+        if (count := len(view.listed(message["tool_calls"]))) > wire.MAX_CALLS:
             yield Violation(f"{at}/tool_calls", f"{count} calls in one message")
 
 
@@ -147,9 +146,9 @@ def item_of_responses(request: Request, context: Context) -> Iterator[Violation]
     ## Repair
     Calls and outputs become calls and tool messages. Reasoning and ciphertext have no place here and are reported.
     """
-    for index, message in view.messages(request):
-        if "role" not in message and isinstance(message.get("type"), str):
-            yield Violation(f"/messages/{index}", f"an item of type {message['type']!r}")
+    for at, message in view.history(request).where(lambda _, keys: "role" not in keys and "type" in keys):
+        if isinstance(message["type"], str):
+            yield Violation(at, f"an item of type {message['type']!r}")
 
 
 def disguised_hosted_call(request: Request, context: Context) -> Iterator[Violation]:
@@ -159,10 +158,10 @@ def disguised_hosted_call(request: Request, context: Context) -> Iterator[Violat
     It is left out and reported; the words that use what it found stay.
     """
     hosted = context.get("hosted_calls") or ()
-    for at, call in view.calls(request):
+    for at, call in view.calls(request) if hosted else ():
         if view.text(call.get("id")) in hosted:
             yield Violation(f"{at}/id", f"{named(call['id'])} was run by its provider's server")
-    for at, message in view.of_role(request, "tool"):
+    for at, message in view.of_role(request, "tool") if hosted else ():
         if view.text(message.get("tool_call_id")) in hosted:
             yield Violation(f"{at}/tool_call_id", "an answer to a call that a server ran")
 

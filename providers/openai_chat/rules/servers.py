@@ -54,9 +54,8 @@ def azure_file(request: Request, context: Context) -> Iterator[Violation]:
 
 
 def _parts_of(request: Request, kind: str) -> Iterator[Violation]:
-    for at, _, part in view.parts(request):
-        if view.kind(part) == kind:
-            yield Violation(at, f"this server takes no {kind} part")
+    for at, _ in view.parts_of(request, kind):
+        yield Violation(at, f"this server takes no {kind} part")
 
 
 def azure_partner_model(request: Request, context: Context) -> Iterator[Violation]:
@@ -175,9 +174,8 @@ def ollama_part(request: Request, context: Context) -> Iterator[Violation]:
 
 
 def _other_reasoning_key(request: Request) -> Iterator[Violation]:
-    for at, message in view.of_role(request, "assistant"):
-        if "reasoning_content" in message:
-            yield Violation(f"{at}/reasoning_content", "this server calls it reasoning")
+    for at, _ in view.having(request, "reasoning_content", "assistant"):
+        yield Violation(f"{at}/reasoning_content", "this server calls it reasoning")
 
 
 def ollama_reasoning_key(request: Request, context: Context) -> Iterator[Violation]:

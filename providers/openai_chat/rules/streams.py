@@ -27,7 +27,7 @@ def torn_call(request: Request, context: Context) -> Iterator[Violation]:
         for call in _truth(context).get("calls") or ()
         if isinstance(call, dict)
     }
-    for at, call in view.calls(request):
+    for at, call in view.calls(request) if told else ():
         wanted = told.get(view.text(call.get("id")))
         payload = view.payload(call)
         if wanted is not None and any(
@@ -42,10 +42,10 @@ def _fragments(request: Request, context: Context, finish: object) -> Iterator[V
     if "finish" not in truth or truth["finish"] != finish:
         return
     fragments = truth.get("fragments") or ()
-    for at, call in view.calls(request):
+    for at, call in view.calls(request) if fragments else ():
         if view.text(call.get("id")) in fragments:
             yield Violation(at, f"call {named(call['id'])} never arrived whole")
-    for at, message in view.of_role(request, "tool"):
+    for at, message in view.of_role(request, "tool") if fragments else ():
         if view.text(message.get("tool_call_id")) in fragments:
             yield Violation(at, "an answer to a call that never arrived whole")
 
@@ -118,7 +118,7 @@ def custom_call_as_function(request: Request, context: Context) -> Iterator[Viol
         for call in _truth(context).get("custom") or ()
         if isinstance(call, dict)
     }
-    for at, call in view.calls(request):
+    for at, call in view.calls(request) if told else ():
         wanted = told.get(view.text(call.get("id")))
         if wanted is not None and (
             call.get("type") != "custom"

@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _SDK: Final = "openai SDK, types/chat"
+_NEED_CONTENT: Final = ("system", "developer", "user", "tool")
+_NEITHER: Final = ("null", "none", "other")
+"""A content that is neither text nor an array."""
 _SPEC: Final = "OpenAPI description in openai/openai-python, CreateChatCompletionRequest"
 
 
@@ -32,7 +35,9 @@ def unknown_role(request: Request, context: Context) -> Iterator[Violation]:
     ## Repair
     A foreign word for a role (human, ai, model) is mapped to who spoke; a message of nobody's is left out and reported.
     """
-    for index, message in enumerate(view.listed(request.get("messages"))):
+    messages = view.listed(request.get("messages"))
+    known = view.where(request, lambda sort: sort.role in wire.ROLES)
+    for index, message in enumerate(messages) if len(known) < len(messages) else ():
         role = view.member(message, "role")
         if not isinstance(role, str) or role not in wire.ROLES:
             at = f"/messages/{index}/role" if isinstance(message, dict) else f"/messages/{index}"
@@ -46,9 +51,8 @@ def missing_content(request: Request, context: Context) -> Iterator[Violation]:
     A tool message gets its recorded result, which may be the empty text, or the notice of its outcome. Another message
     with nothing in it is left out.
     """
-    for at, message in view.of_role(request, "system", "developer", "user", "tool"):
-        if not isinstance(message.get("content"), str | list):
-            yield Violation(f"{at}/content", f"a message of role {message['role']!r} without text or parts")
+    for at, message in view.where(request, lambda sort: sort.role in _NEED_CONTENT and sort.form in _NEITHER):
+        yield Violation(f"{at}/content", f"a message of role {message['role']!r} without text or parts")
 
 
 def empty_reply(request: Request, context: Context) -> Iterator[Violation]:
@@ -60,11 +64,10 @@ def empty_reply(request: Request, context: Context) -> Iterator[Violation]:
     ## Repair
     Leave the message out and report it.
     """
-    for at, message in view.of_role(request, "assistant"):
-        content = message.get("content")
-        if content is not None and not isinstance(content, str | list):
+    for at, message in view.where(request, lambda sort: sort.role == "assistant" and sort.form in _NEITHER):
+        if message.get("content") is not None:
             yield Violation(f"{at}/content", "the content is neither text nor parts")
-        elif content is None and not (
+        elif not (
             message.get("tool_calls") or message.get("function_call") or view.member(message, "audio", "id")
         ):
             yield Violation(f"{at}/content", "an assistant message with nothing in it")
@@ -76,9 +79,8 @@ def empty_parts(request: Request, context: Context) -> Iterator[Violation]:
     ## Repair
     A tool message gets the empty text; another message without parts is left out.
     """
-    for index, message in view.messages(request):
-        if message.get("content") == []:
-            yield Violation(f"/messages/{index}/content", "an empty array of parts")
+    for at, _ in view.where(request, lambda sort: sort.form == "no parts"):
+        yield Violation(f"{at}/content", "an empty array of parts")
 
 
 def foreign_key(request: Request, context: Context) -> Iterator[Violation]:
@@ -92,30 +94,35 @@ def foreign_key(request: Request, context: Context) -> Iterator[Violation]:
     Only keys of the schema are written. Reasoning goes back to a server that asks for it.
     """
     profile = view.profile(context)
-    for index, message in view.messages(request):
-        role = view.text(message.get("role"))
-        known = schema_keys.MESSAGE_KEYS.get(role)
-        if known is None:
-            continue
-        allowed = known | (profile.reasoning_keys if role == "assistant" else frozenset())
+    allowed = {
+        **schema_keys.MESSAGE_KEYS,
+        "assistant": schema_keys.MESSAGE_KEYS["assistant"] | profile.reasoning_keys,
+    }
+    for at, message in view.history(request).where(
+        lambda sort, held: sort.role in allowed and not allowed[sort.role].issuperset(held)
+    ):
         for key in message:
-            if key not in allowed:
+            if key not in allowed[message["role"]]:
                 yield Violation(
-                    pointer("messages", index, key), f"{key!r} is no key of a message of role {role!r}"
+                    at + pointer(key), f"{key!r} is no key of a message of role {message['role']!r}"
                 )
     yield from _in_calls(request)
-    for at, _, part in view.parts(request):
-        schema = schema_keys.PART_KEYS.get(view.kind(part))
-        if schema is not None:
-            for key in part:
-                if key not in schema | profile.part_keys:
-                    yield Violation(at + pointer(key), f"{key!r} is no key of a part")
+    known = {kind: schema | profile.part_keys for kind, schema in schema_keys.PART_KEYS.items()}
+    for at, part in view.sorted_parts(request).where(
+        lambda sort, held: sort.kind in known and not known[sort.kind].issuperset(held)
+    ):
+        for key in part:
+            if key not in known[part["type"]]:
+                yield Violation(at + pointer(key), f"{key!r} is no key of a part")
 
 
 def _in_calls(request: Request) -> Iterator[Violation]:
-    for at, call in view.calls(request):
-        kind = view.text(call.get("type"))
-        if kind not in schema_keys.CALL_KEYS:
+    for at, call in view.calls(request, *schema_keys.CALL_KEYS):
+        kind = call["type"]
+        if (
+            call.keys() <= schema_keys.CALL_KEYS[kind]
+            and view.payload(call).keys() <= schema_keys.PAYLOAD_KEYS[kind]
+        ):
             continue
         for key in call:
             if key not in schema_keys.CALL_KEYS[kind] and key not in wire.CALL_TYPES:
@@ -131,10 +138,8 @@ def empty_calls(request: Request, context: Context) -> Iterator[Violation]:
     ## Repair
     Leave the key out.
     """
-    for at, message in view.of_role(request, "assistant"):
-        if "tool_calls" in message and not (
-            isinstance(message["tool_calls"], list) and message["tool_calls"]
-        ):
+    for at, message in view.having(request, "tool_calls", "assistant"):
+        if not (isinstance(message["tool_calls"], list) and message["tool_calls"]):
             yield Violation(f"{at}/tool_calls", "no calls under the key of calls")
 
 
@@ -144,8 +149,10 @@ def shapeless_call(request: Request, context: Context) -> Iterator[Violation]:
     ## Repair
     A complete call has all three. One without a name is a fragment: it is not sent, and nothing answers it.
     """
-    for at, message in view.of_role(request, "assistant"):
-        for number, call in enumerate(view.listed(message.get("tool_calls"))):
+    for at, message in view.having(request, "tool_calls", "assistant"):
+        for number, call in enumerate(view.listed(message["tool_calls"])):
+            if isinstance(call, dict) and _is_whole(call):
+                continue
             place = f"{at}/tool_calls/{number}"
             kind = view.member(call, "type")
             if not isinstance(call, dict):
@@ -156,6 +163,11 @@ def shapeless_call(request: Request, context: Context) -> Iterator[Violation]:
                 yield Violation(f"{place}/{kind}", f"a call of type {kind} has no {kind}")
             if isinstance(call, dict) and not isinstance(call.get("id"), str):
                 yield Violation(f"{place}/id", "the call has no id")
+
+
+def _is_whole(call: dict[str, Any]) -> bool:
+    kind = call.get("type")
+    return kind in wire.CALL_TYPES and isinstance(call.get(kind), dict) and isinstance(call.get("id"), str)
 
 
 def arguments_no_text(request: Request, context: Context) -> Iterator[Violation]:

@@ -28,8 +28,8 @@ def _thinking(request: Request, context: Context) -> bool:
 
 def with_calls(request: Request) -> Iterator[tuple[str, dict[str, Any]]]:
     """The assistant messages that hold calls."""
-    for at, message in view.of_role(request, "assistant"):
-        if view.listed(message.get("tool_calls")):
+    for at, message in view.having(request, "tool_calls", "assistant"):
+        if view.listed(message["tool_calls"]):
             yield at, message
 
 
@@ -62,9 +62,8 @@ def deepseek_reasoning_refused(request: Request, context: Context) -> Iterator[V
     The key is left out for that model; the two kinds are told apart by the model's name.
     """
     if view.under(context, "deepseek") and wire.refuses_reasoning(view.profile(context), view.model(request)):
-        for at, message in view.of_role(request, "assistant"):
-            if _KEY in message:
-                yield Violation(f"{at}/{_KEY}", "this model takes no reasoning")
+        for at, _ in view.having(request, _KEY, "assistant"):
+            yield Violation(f"{at}/{_KEY}", "this model takes no reasoning")
 
 
 def _pairing(name: str) -> Callable[[Request, Context], Iterator[Violation]]:
@@ -208,9 +207,8 @@ def qwen_picture(request: Request, context: Context) -> Iterator[Violation]:
     Words say that one was left out.
     """
     if view.under(context, "qwen") and not wire.sees(view.profile(context), view.model(request)):
-        for at, _, part in view.parts(request):
-            if view.kind(part) == "image_url":
-                yield Violation(at, "this model sees no pictures")
+        for at, _ in view.parts_of(request, "image_url"):
+            yield Violation(at, "this model sees no pictures")
 
 
 def qwen_settings(request: Request, context: Context) -> Iterator[Violation]:

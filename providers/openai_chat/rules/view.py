@@ -1,50 +1,35 @@
 """What the rules read a raw request through: views that never raise, whatever stands in the request.
 
-A view leaves out what is not of the shape that it looks for; saying so is the business of the STRUCT rules. Each is
-one pass over the history.
+A view leaves out what is not of the shape that it looks for; saying so is the business of the STRUCT rules. Views of
+the whole history are remembered while a request is judged: one pass over the messages sorts them, one each their
+calls and their parts.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from normalizer.providers.openai_chat import wire
+from normalizer.rules import remembered
+from normalizer.rules.index import Index, Object, Placed
+from normalizer.rules.values import Form, form, listed, member, objects, text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable
 
     from normalizer.rules import Context, Request
 
-Message: TypeAlias = dict[str, Any]
-Placed: TypeAlias = tuple[str, dict[str, Any]]
-"""An object and its pointer."""
+__all__ = ["Index", "Placed", "listed", "member", "objects", "text"]
+
+Message: TypeAlias = Object
 
 
-def text(value: object) -> str:
-    """The value if it is a string, else an empty one."""
-    return value if isinstance(value, str) else ""
+class Sort(NamedTuple):
+    """The role of a message (empty if it has none), and what its content is."""
 
-
-def listed(value: object) -> list[Any]:
-    """The value if it is a list, else an empty one."""
-    return value if isinstance(value, list) else []
-
-
-def member(value: object, *steps: str) -> Any:
-    """What stands under these keys, None where the way ends."""
-    for step in steps:
-        if not isinstance(value, dict):
-            return None
-        value = value.get(step)
-    return value
-
-
-def objects(value: object, pointer: str) -> Iterator[Placed]:
-    """The objects of a list that stands at this pointer."""
-    for index, item in enumerate(listed(value)):
-        if isinstance(item, dict):
-            yield f"{pointer}/{index}", item
+    role: str
+    form: Form
 
 
 def profile(context: Context) -> wire.Profile:
@@ -62,24 +47,62 @@ def model(request: Request) -> str:
     return text(request.get("model"))
 
 
-def messages(request: Request) -> Iterator[tuple[int, Message]]:
+class Typed(NamedTuple):
+    """The role of the message that a call or part stands in, and its type."""
+
+    role: str
+    kind: str
+
+
+@remembered
+def history(request: Request) -> Index[Sort]:
+    """The messages that are objects, sorted."""
+    return Index(
+        Sort._make,
+        (
+            ((text(message.get("role")), form(message)), (f"/messages/{number}", message))
+            for number, message in messages(request)
+        ),
+    )
+
+
+@remembered
+def messages(request: Request) -> list[tuple[int, Message]]:
     """The messages that are objects, with their indexes."""
-    for index, message in enumerate(listed(request.get("messages"))):
-        if isinstance(message, dict):
-            yield index, message
+    found = listed(request.get("messages"))
+    return [(index, message) for index, message in enumerate(found) if isinstance(message, dict)]
 
 
-def of_role(request: Request, *roles: str) -> Iterator[tuple[str, Message]]:
+def where(request: Request, fits: Callable[[Sort], bool]) -> list[Placed]:
+    """The messages of such a sort."""
+    return history(request).where(lambda sort, _: fits(sort))
+
+
+def of_role(request: Request, *roles: str) -> list[Placed]:
     """The messages of these roles with their pointers."""
-    for index, message in messages(request):
-        if message.get("role") in roles:
-            yield f"/messages/{index}", message
+    return where(request, lambda sort: sort.role in roles)
 
 
-def calls(request: Request) -> Iterator[Placed]:
-    """The elements of `tool_calls` that are objects, in assistant messages."""
-    for pointer, message in of_role(request, "assistant"):
-        yield from objects(message.get("tool_calls"), f"{pointer}/tool_calls")
+def having(request: Request, key: str, *roles: str) -> list[Placed]:
+    """The messages (of these roles, if any are named) that have this key."""
+    return history(request).where(lambda sort, keys: key in keys and (not roles or sort.role in roles))
+
+
+@remembered
+def _calls(request: Request) -> Index[Typed]:
+    return Index(
+        Typed._make,
+        (
+            (("assistant", text(call.get("type"))), (at, call))
+            for pointer, message in having(request, "tool_calls", "assistant")
+            for at, call in objects(message["tool_calls"], f"{pointer}/tool_calls")
+        ),
+    )
+
+
+def calls(request: Request, *types: str) -> list[Placed]:
+    """The calls of assistant messages, of these types if any are named."""
+    return _calls(request).where(lambda sort, _: not types or sort.kind in types)
 
 
 def payload(call: dict[str, Any]) -> dict[str, Any]:
@@ -88,24 +111,49 @@ def payload(call: dict[str, Any]) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def functions(request: Request) -> Iterator[Placed]:
+@remembered
+def functions(request: Request) -> list[Placed]:
     """The payloads of function calls, legacy ones included."""
-    for pointer, message in of_role(request, "assistant"):
+    found: list[Placed] = []
+    for pointer, message in history(request).where(
+        lambda sort, keys: sort.role == "assistant" and ("tool_calls" in keys or "function_call" in keys)
+    ):
         for at, call in objects(message.get("tool_calls"), f"{pointer}/tool_calls"):
             if call.get("type") == "function" and isinstance(call.get("function"), dict):
-                yield f"{at}/function", call["function"]
+                found.append((f"{at}/function", call["function"]))
         if isinstance(message.get("function_call"), dict):
-            yield f"{pointer}/function_call", message["function_call"]
+            found.append((f"{pointer}/function_call", message["function_call"]))
+    return found
 
 
-def parts(request: Request, *roles: str) -> Iterator[tuple[str, str, Any]]:
-    """Every element of content arrays: its pointer, the role of its message, and itself."""
-    for index, message in messages(request):
-        content = message.get("content")
-        role = text(message.get("role"))
-        if isinstance(content, list) and (not roles or role in roles):
-            for at, part in enumerate(content):
-                yield f"/messages/{index}/content/{at}", role, part
+@remembered
+def parts(request: Request) -> list[tuple[str, str, Any]]:
+    """Every element of content arrays: its pointer, the role of its message, and itself, object or not."""
+    return [
+        (f"{pointer}/content/{at}", text(message.get("role")), part)
+        for pointer, message in where(request, lambda sort: sort.form == "parts")
+        for at, part in enumerate(message["content"])
+    ]
+
+
+@remembered
+def sorted_parts(request: Request) -> Index[Typed]:
+    """The parts that are objects, by the role of their message and by their type."""
+    return Index(
+        Typed._make,
+        (((role, kind(part)), (at, part)) for at, role, part in parts(request) if isinstance(part, dict)),
+    )
+
+
+def parts_of(request: Request, *kinds: str) -> list[Placed]:
+    """The parts of these types, whose message ever they stand in."""
+    return sorted_parts(request).where(lambda sort, _: sort.kind in kinds)
+
+
+def misplaced(request: Request, fits: Callable[[str, str], bool]) -> list[tuple[str, str, Object]]:
+    """The parts whose role and type fit, as pointer, role and part."""
+    found = sorted_parts(request).sorted_where(lambda sort, _: fits(*sort))
+    return [(at, sort.role, part) for sort, (at, part) in found]
 
 
 def kind(part: object) -> str:
@@ -140,38 +188,54 @@ class Block:
     """An assistant message with calls, and the tool messages right behind it.
 
     `calls` and `answers` are pointers and ids; `end` is the index behind the last of the answers, `last` whether the
-    request ends there.
+    request ends there. `open` are the calls without an answer in the block.
     """
 
     pointer: str
     calls: list[tuple[str, str]]
     answers: list[tuple[str, str]] = field(default_factory=list)
+    open: list[tuple[str, str]] = field(default_factory=list)
     end: int = 0
     last: bool = False
 
     @property
-    def open(self) -> list[tuple[str, str]]:
-        """The calls without an answer in the block."""
-        answered = {call_id for _, call_id in self.answers}
-        return [(pointer, call_id) for pointer, call_id in self.calls if call_id not in answered]
+    def even(self) -> bool:
+        """Whether each call has its own id and one answer: no rule about pairs finds anything in such a block."""
+        if len(self.calls) == len(self.answers) == 1:
+            return self.calls[0][1] == self.answers[0][1]
+        asked, told = {own for _, own in self.calls}, {own for _, own in self.answers}
+        return asked == told and len(self.calls) == len(self.answers) == len(asked)
 
 
-def blocks(request: Request) -> Iterator[Block]:
+@remembered
+def blocks(request: Request) -> list[Block]:
     """The blocks of the history, in order."""
-    found = list(messages(request))
+    found = messages(request)
+    made: list[Block] = []
     at = 0
     while at < len(found):
         index, message = found[at]
         at += 1
-        made = [
-            (pointer, text(call.get("id")))
-            for pointer, call in objects(message.get("tool_calls"), f"/messages/{index}/tool_calls")
-        ]
-        if message.get("role") != "assistant" or not made:
+        if message.get("role") != "assistant" or "tool_calls" not in message:
             continue
-        block = Block(f"/messages/{index}", made)
+        asked = [
+            (pointer, text(call.get("id")))
+            for pointer, call in objects(message["tool_calls"], f"/messages/{index}/tool_calls")
+        ]
+        if not asked:
+            continue
+        block = Block(f"/messages/{index}", asked)
         while at < len(found) and found[at][1].get("role") == "tool":
             block.answers.append((f"/messages/{found[at][0]}", text(found[at][1].get("tool_call_id"))))
             at += 1
         block.end, block.last = (found[at][0], False) if at < len(found) else (found[-1][0] + 1, True)
-        yield block
+        answered = {own for _, own in block.answers}
+        block.open = [call for call in block.calls if call[1] not in answered]
+        made.append(block)
+    return made
+
+
+@remembered
+def odd_blocks(request: Request) -> list[Block]:
+    """The blocks in which calls and answers do not pair one to one."""
+    return [block for block in blocks(request) if not block.even]

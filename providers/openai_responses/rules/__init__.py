@@ -21,11 +21,22 @@ from normalizer.providers.openai_responses.rules import (
     streams,
     structure,
 )
+from normalizer.rules import reaching
 
 if TYPE_CHECKING:
     from normalizer.rules import Rulebook
 
-RULES: Final[Rulebook] = (
+# How far rules look. A rule may stand here if it finds its violations in the order of the items.
+_STEP: Final = """
+    COMP-004 COMP-005 CONTENT-001 CONTENT-002 CONTENT-003 CONTENT-004 CONTENT-005 CONTENT-006
+    CONTENT-008 CUSTOM-001 CUSTOM-003 HOST-002 HOST-004 HOST-005 ID-001 ID-003 ID-004 ID-005
+    LIMIT-001 LIMIT-002 LIMIT-003 PAIR-007 PATCH-002 REASON-005 REASON-010 REASON-011 REASON-014
+    REASON-016 SHELL-002 STREAM-014 STRUCT-002 STRUCT-003 STRUCT-004 STRUCT-005 STRUCT-006
+    STRUCT-007 STRUCT-008 STRUCT-009 STRUCT-010 STRUCT-011 STRUCT-012 STRUCT-014
+"""
+_NEIGHBOURS: Final = "REASON-001 REASON-017"
+
+_RULES: Final[Rulebook] = (
     *structure.RULES,
     *content.RULES,
     *pairing.RULES,
@@ -37,4 +48,10 @@ RULES: Final[Rulebook] = (
     *settings.RULES,
     *streams.RULES,
     *state.RULES,
+)
+RULES: Final[Rulebook] = reaching(
+    _RULES,
+    "input",
+    step=frozenset(f"OAR-{name}" for name in _STEP.split()),
+    neighbours=frozenset(f"OAR-{name}" for name in _NEIGHBOURS.split()),
 )

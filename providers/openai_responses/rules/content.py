@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 _INPUT: Final = "SDK types/responses/response_input_content_param.py"
 _NOT_ASSISTANT: Final = ("user", "system", "developer")
 _CHAT_PARTS: Final = frozenset({"text", "image_url", "file"})
+_TOLD: Final = ("function_call_output", "custom_tool_call_output")
 _FILE_SOURCES: Final = ("file_id", "file_url", "file_data")
 
 
@@ -23,10 +24,8 @@ def foreign_assistant_part(request: Request, context: Context) -> Iterator[Viola
     ## Repair
     Write what the model said as `output_text`, or the whole content as one text.
     """
-    for at, item in view.messages(request, "assistant"):
-        for place, part in view.parts(item, at):
-            if view.text(part.get("type")) not in wire.OUTPUT_PARTS:
-                yield Violation(f"{place}/type", f"no assistant message holds {part.get('type')!r}")
+    for at, part, _ in view.message_parts(request, lambda kind: kind not in wire.OUTPUT_PARTS, "assistant"):
+        yield Violation(f"{at}/type", f"no assistant message holds {part.get('type')!r}")
 
 
 def foreign_input_part(request: Request, context: Context) -> Iterator[Violation]:
@@ -35,10 +34,10 @@ def foreign_input_part(request: Request, context: Context) -> Iterator[Violation
     ## Repair
     Write the part under its input name. Who said it does not change.
     """
-    for at, item in view.messages(request, *_NOT_ASSISTANT):
-        for place, part in view.parts(item, at):
-            if view.text(part.get("type")) not in wire.INPUT_PARTS:
-                yield Violation(f"{place}/type", f"no {item['role']} message holds {part.get('type')!r}")
+    for at, part, sort in view.message_parts(
+        request, lambda kind: kind not in wire.INPUT_PARTS, *_NOT_ASSISTANT
+    ):
+        yield Violation(f"{at}/type", f"no {sort.role} message holds {part.get('type')!r}")
 
 
 def chat_part(request: Request, context: Context) -> Iterator[Violation]:
@@ -47,22 +46,17 @@ def chat_part(request: Request, context: Context) -> Iterator[Violation]:
     ## Repair
     `text` is `input_text` or `output_text`, by author; an `image_url` object is the string inside it.
     """
-    for at, item in view.messages(request):
-        for place, part in view.parts(item, at):
-            if view.text(part.get("type")) in _CHAT_PARTS:
-                yield Violation(f"{place}/type", f"{part['type']!r} is a part of Chat Completions")
+    for at, part, _ in view.message_parts(request, lambda kind: kind in _CHAT_PARTS):
+        yield Violation(f"{at}/type", f"{part['type']!r} is a part of Chat Completions")
 
 
-def _pictures(request: Request) -> Iterator[view.Placed]:
-    yield from _inputs(request, "input_image")
-
-
-def _inputs(request: Request, kind: str) -> Iterator[view.Placed]:
-    for at, item in view.items(request):
-        key = "output" if view.kind(item) in wire.OUTPUTS else "content"
-        for place, part in view.parts(item, at, key):
-            if part.get("type") == kind:
-                yield place, part
+def _inputs(request: Request, kind: str) -> list[view.Placed]:
+    """The parts of this type where they belong: in outputs, and in the contents of all else."""
+    found = view.parts(
+        request,
+        lambda sort: sort.kind == kind and sort.key == ("output" if sort.item in wire.OUTPUTS else "content"),
+    )
+    return [(at, part) for at, part, _ in found]
 
 
 def picture_without_source(request: Request, context: Context) -> Iterator[Violation]:
@@ -71,7 +65,7 @@ def picture_without_source(request: Request, context: Context) -> Iterator[Viola
     ## Repair
     Unwrap the object of Chat Completions; a picture without a source is left out.
     """
-    for at, part in _pictures(request):
+    for at, part in _inputs(request, "input_image"):
         url = part.get("image_url")
         if url is not None and not isinstance(url, str):
             yield Violation(f"{at}/image_url", "the address is no text")
@@ -98,10 +92,11 @@ def foreign_output_part(request: Request, context: Context) -> Iterator[Violatio
     ## Repair
     Rename the parts. Pictures and files may stay in the output.
     """
-    for at, item in view.of_kind(request, "function_call_output", "custom_tool_call_output"):
-        for place, part in view.parts(item, at, "output"):
-            if view.text(part.get("type")) not in wire.INPUT_PARTS:
-                yield Violation(f"{place}/type", f"no output holds {part.get('type')!r}")
+    for at, part, _ in view.parts(
+        request,
+        lambda sort: sort.item in _TOLD and sort.key == "output" and sort.kind not in wire.INPUT_PARTS,
+    ):
+        yield Violation(f"{at}/type", f"no output holds {part.get('type')!r}")
 
 
 def refusal_as_text(request: Request, context: Context) -> Iterator[Violation]:
@@ -111,10 +106,10 @@ def refusal_as_text(request: Request, context: Context) -> Iterator[Violation]:
     Replay the part as received.
     """
     refused = set(view.names(context.get("refusals")))
-    for at, item in view.messages(request, "assistant"):
+    for at, item in view.messages(request, "assistant") if refused else ():
         if isinstance(item.get("content"), str) and item["content"] in refused:
             yield Violation(f"{at}/content", "this was a refusal")
-        for place, part in view.parts(item, at):
+        for place, part in view.objects(item.get("content"), f"{at}/content"):
             if part.get("type") == "output_text" and view.text(part.get("text")) in refused:
                 yield Violation(place, "this was a refusal")
 
@@ -125,10 +120,8 @@ def audio_part(request: Request, context: Context) -> Iterator[Violation]:
     ## Repair
     Send a recorded transcript that says what it is, or leave the audio out.
     """
-    for at, item in view.messages(request):
-        for place, part in view.parts(item, at):
-            if part.get("type") == "input_audio":
-                yield Violation(place, "audio cannot be sent")
+    for at, _, _ in view.message_parts(request, lambda kind: kind == "input_audio"):
+        yield Violation(at, "audio cannot be sent")
 
 
 def changed_phase(request: Request, context: Context) -> Iterator[Violation]:
@@ -140,8 +133,10 @@ def changed_phase(request: Request, context: Context) -> Iterator[Violation]:
     ## Repair
     Keep the phase with the message and never guess one.
     """
-    for at, item in view.messages(request):
-        if item.get("phase") is not None and view.text(item["phase"]) not in wire.PHASES:
+    for at, item in view.having(request, "phase"):
+        if view.kind(item) != "message":
+            continue
+        if item["phase"] is not None and view.text(item["phase"]) not in wire.PHASES:
             yield Violation(f"{at}/phase", f"there is no phase {item['phase']!r}")
     for at, item, given in view.originals(request, context, "message"):
         if given.get("phase") is not None and item.get("phase") != given["phase"]:

@@ -24,9 +24,9 @@ def client_answers_hosted_call(request: Request, context: Context) -> Iterator[V
     Remove the output. The call is replayed as it came, or left out if the server never ended it.
     """
     hosted = {view.text(item.get("id")) for _, item in view.of_kind(request, *wire.HOSTED)} - {""}
-    for at, item in view.outputs(request):
-        if view.call_id(item) in hosted:
-            yield Violation(at, f"{named(view.call_id(item))} is a call of the server's")
+    for output in view.outputs(request) if hosted else ():
+        if output.call_id in hosted:
+            yield Violation(output.pointer, f"{named(output.call_id)} is a call of the server's")
 
 
 def unfinished_hosted_call(request: Request, context: Context) -> Iterator[Violation]:
@@ -173,12 +173,13 @@ def call_without_approval(request: Request, context: Context) -> Iterator[Violat
         return
     asked: set[str] = set()
     approved: set[str] = set()
-    for at, item in view.items(request):
+    for at, item in view.of_kind(request, "mcp_approval_request", "mcp_approval_response", "mcp_call"):
         if view.kind(item) == "mcp_approval_request":
             asked.add(view.text(item.get("id")))
-        elif view.kind(item) == "mcp_approval_response" and item.get("approve") is True:
-            approved.add(view.text(item.get("approval_request_id")))
-        elif view.kind(item) == "mcp_call":
+        elif view.kind(item) == "mcp_approval_response":
+            if item.get("approve") is True:
+                approved.add(view.text(item.get("approval_request_id")))
+        else:
             found = view.text(item.get("approval_request_id"))
             if found and found not in asked & approved:
                 yield Violation(f"{at}/approval_request_id", f"{found!r} was not approved before it")
@@ -193,11 +194,11 @@ def lost_tool_list(request: Request, context: Context) -> Iterator[Violation]:
     ## Repair
     Replay the item.
     """
+    if view.continues(request):
+        return
     there = {
         view.text(item.get("id")) for _, item in view.of_kind(request, "mcp_list_tools", "item_reference")
     }
-    if view.continues(request):
-        return
     for item in view.native(context):
         if view.kind(item) == "mcp_list_tools" and view.text(item.get("id")) not in there:
             yield Violation("/input", f"the list of tools {named(item.get('id'))} is missing")

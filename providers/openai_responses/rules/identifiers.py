@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from normalizer.providers.openai_responses import wire
 from normalizer.providers.openai_responses.rules import view
-from normalizer.rules import Context, Request, Rule, Rulebook, Violation
+from normalizer.rules import Context, Request, Rule, Rulebook, Violation, remembered
 from normalizer.util.redaction import named
 
 if TYPE_CHECKING:
@@ -15,11 +15,20 @@ if TYPE_CHECKING:
 _OPENAPI: Final = "OpenAPI description in openai/openai-python (api_reference/openapi.transformed.yml)"
 
 
-def _ids(request: Request) -> Iterator[tuple[str, view.Item, str]]:
-    """Item ids; that of a local shell's output names a call, that of a reference another item."""
-    for at, item in view.items(request):
-        if view.text(item.get("id")) and view.kind(item) not in ("local_shell_call_output", "item_reference"):
-            yield at, item, item["id"]
+@remembered
+def _named(request: Request) -> list[tuple[str, view.Item, str]]:
+    """The items with an id, and their ids; that of a local shell's output names a call."""
+    return [
+        (at, item, item["id"]) for at, item in view.having(request, "id")
+        if view.text(item["id"]) and view.kind(item) != "local_shell_call_output"
+    ]  # fmt: skip
+
+
+@remembered
+def _ids(request: Request) -> list[tuple[str, str, str]]:
+    """The ids that items have themselves, with pointers and types; that of a reference is another item's."""
+    found = ((at, view.kind(item), own) for at, item, own in _named(request))
+    return [(at, kind, own) for at, kind, own in found if kind != "item_reference"]
 
 
 def wrong_id_prefix(request: Request, context: Context) -> Iterator[Violation]:
@@ -28,10 +37,10 @@ def wrong_id_prefix(request: Request, context: Context) -> Iterator[Violation]:
     ## Repair
     Leave a foreign id out. Do not put the letters in front of it.
     """
-    for at, item, found in _ids(request):
-        known = wire.ITEMS.get(view.kind(item))
+    for at, kind, found in _ids(request):
+        known = wire.ITEMS.get(kind)
         if known is not None and known.prefix is not None and not found.startswith(known.prefix):
-            yield Violation(f"{at}/id", f"the id {named(found)} is none of a {view.kind(item)} item")
+            yield Violation(f"{at}/id", f"the id {named(found)} is none of a {kind} item")
 
 
 def invented_id(request: Request, context: Context) -> Iterator[Violation]:
@@ -43,8 +52,8 @@ def invented_id(request: Request, context: Context) -> Iterator[Violation]:
     issued = context.get("native_ids")
     if not isinstance(issued, list):
         return
-    for at, item, found in _ids(request):
-        if found not in issued and view.kind(item) not in wire.OUTPUTS:
+    for at, kind, found in _ids(request):
+        if found not in issued and kind not in wire.OUTPUTS:
             yield Violation(f"{at}/id", f"the server never gave the id {named(found)}")
 
 
@@ -65,8 +74,8 @@ def bad_call_id_length(request: Request, context: Context) -> Iterator[Violation
     ## Repair
     Map it by a stable digest, on call and output.
     """
-    for at, item in view.items(request):
-        found = item.get("call_id")
+    for at, item in view.having(request, view.CALL_KEY):
+        found = item[view.CALL_KEY]
         if isinstance(found, str) and not 1 <= len(found) <= wire.MAX_ID:
             yield Violation(f"{at}/call_id", "the call_id is empty or longer than 64 characters")
 
@@ -89,10 +98,7 @@ def duplicate_item_id(request: Request, context: Context) -> Iterator[Violation]
     Of two equal items keep the first. If they differ, the later one goes without its id.
     """
     seen: set[str] = set()
-    for at, item in view.items(request):
-        found = view.text(item.get("id"))
-        if not found or view.kind(item) == "local_shell_call_output":
-            continue
+    for at, _, found in _named(request):
         if found in seen:
             yield Violation(f"{at}/id", f"another item has the id {named(found)}")
         seen.add(found)
@@ -104,13 +110,18 @@ def output_names_item(request: Request, context: Context) -> Iterator[Violation]
     ## Repair
     Use the recorded `call_id`.
     """
-    by_item = {item["id"]: view.call_id(item) for _, item in view.calls(request) if view.text(item.get("id"))}
+    by_item = {
+        call.item["id"]: call.call_id
+        for call in view.calls(request)
+        if view.text(call.item.get("id")) and not view.served(call.item)
+    }
     known = set(by_item.values())
-    for at, item in view.outputs(request):
-        found = view.text(item.get("call_id"))
+    for output in view.outputs(request):
+        found = view.text(output.item.get("call_id"))
         if found in by_item and found not in known:
             yield Violation(
-                f"{at}/call_id", f"{named(found)} is the id of an item; the call is {named(by_item[found])}"
+                f"{output.pointer}/call_id",
+                f"{named(found)} is the id of an item; the call is {named(by_item[found])}",
             )
 
 
@@ -137,8 +148,8 @@ def half_mapped_id(request: Request, context: Context) -> Iterator[Violation]:
     One map for the whole request, by digest, not by cutting.
     """
     given = view.mapped(context.get("id_map"))
-    for at, item in view.items(request):
-        found = view.text(item.get("call_id"))
+    for at, item in view.items(request) if given else ():
+        found = view.text(item.get(view.CALL_KEY))
         if found in given and given[found] != found:
             yield Violation(f"{at}/call_id", f"{named(found)} is sent as {named(given[found])} elsewhere")
     if len({view.text(mapped) for mapped in given.values()}) < len(given):

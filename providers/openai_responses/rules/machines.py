@@ -36,8 +36,7 @@ def computer_call_without_screen(request: Request, context: Context) -> Iterator
     ## Repair
     Send the recorded screenshot. Without one the call is told in a message.
     """
-    for at, item in pairing.unanswered(request, "computer_call"):
-        yield Violation(at, f"call {named(view.call_id(item))} has no output")
+    yield from pairing.unanswered(request, "computer_call")
     for at, item in view.of_kind(request, "computer_call_output"):
         output = view.mapped(item.get("output"))
         if output.get("type") != "computer_screenshot" or not (
@@ -112,8 +111,7 @@ def shell_call_without_output(request: Request, context: Context) -> Iterator[Vi
     ## Repair
     Write the recorded ones.
     """
-    for at, item in pairing.unanswered(request, "shell_call"):
-        yield Violation(at, f"call {named(view.call_id(item))} has no output")
+    yield from pairing.unanswered(request, "shell_call")
     for at, item in view.of_kind(request, "shell_call_output"):
         if not isinstance(item.get("output"), list):
             yield Violation(f"{at}/output", "the output is no list")
@@ -129,7 +127,7 @@ def bad_exit(request: Request, context: Context) -> Iterator[Violation]:
     Without a recorded end, leave the call out with its reasoning and tell the outcome in a message.
     """
     for at, item in view.of_kind(request, "shell_call_output"):
-        for place, chunk in view.parts(item, at, "output"):
+        for place, chunk in view.objects(item.get("output"), f"{at}/output"):
             outcome = view.mapped(chunk.get("outcome"))
             if outcome.get("type") not in ("exit", "timeout"):
                 yield Violation(f"{place}/outcome", "the outcome is neither exit nor timeout")
@@ -147,10 +145,10 @@ def client_answers_container(request: Request, context: Context) -> Iterator[Vio
     ## Repair
     Treat it as a hosted call.
     """
-    served = {view.call_id(item) for _, item in view.of_kind(request, "shell_call") if view.served(item)}
-    given = {view.call_id(item) for item in view.native(context) if view.kind(item) == "shell_call_output"}
     if not view.native(context):
         return
+    served = {view.call_id(item) for _, item in view.of_kind(request, "shell_call") if view.served(item)}
+    given = {view.call_id(item) for item in view.native(context) if view.kind(item) == "shell_call_output"}
     for at, item in view.of_kind(request, "shell_call_output"):
         if view.call_id(item) in served - given:
             yield Violation(at, f"the server runs {named(view.call_id(item))}")
@@ -162,8 +160,7 @@ def local_shell_without_output(request: Request, context: Context) -> Iterator[V
     ## Repair
     The SDK's types put the call's id into `id`; keep the form that was recorded.
     """
-    for at, item in pairing.unanswered(request, "local_shell_call"):
-        yield Violation(at, f"call {named(view.call_id(item))} has no output")
+    yield from pairing.unanswered(request, "local_shell_call")
     for at, item in view.of_kind(request, "local_shell_call_output"):
         if not isinstance(item.get("output"), str) or not _is_json(item["output"]):
             yield Violation(f"{at}/output", "the output is no JSON text")
@@ -183,8 +180,7 @@ def patch_without_output(request: Request, context: Context) -> Iterator[Violati
     ## Repair
     Completed if it was applied; failed, with a notice, if it certainly was not.
     """
-    for at, item in pairing.unanswered(request, "apply_patch_call"):
-        yield Violation(at, f"call {named(view.call_id(item))} has no output")
+    yield from pairing.unanswered(request, "apply_patch_call")
     for at, item in view.of_kind(request, "apply_patch_call_output"):
         if item.get("status") not in ("completed", "failed"):
             yield Violation(f"{at}/status", "the status is completed or failed")

@@ -22,15 +22,14 @@ _NO_OUTPUT: Final = "No tool output found for function call call_1."
 _NO_CALL: Final = "No tool call found for function call output with call_id call_1."
 
 
-def unanswered(request: Request, kind: str) -> Iterator[view.Placed]:
+def unanswered(request: Request, kind: str) -> Iterator[Violation]:
     """Calls of one type for which nothing of that type's outputs stands in the input."""
-    wanted = wire.ANSWERS[kind]
-    answered = {view.call_id(item) for _, item in view.of_kind(request, wanted)}
-    for at, item in view.of_kind(request, kind):
-        if view.served(item) or item.get("async") is True or not view.call_id(item):
+    answered = {output.call_id for output in view.of_calls(request, wire.ANSWERS[kind])}
+    for call in view.of_calls(request, kind):
+        if not call.call_id or call.call_id in answered:
             continue
-        if view.call_id(item) not in answered:
-            yield at, item
+        if not view.served(call.item) and call.item.get("async") is not True:
+            yield Violation(call.pointer, f"call {named(call.call_id)} has no output")
 
 
 def unanswered_function_call(request: Request, context: Context) -> Iterator[Violation]:
@@ -42,8 +41,7 @@ def unanswered_function_call(request: Request, context: Context) -> Iterator[Vio
     ## Repair
     Answer with the recorded result, or with a notice of the recorded outcome. No result is made up.
     """
-    for at, item in unanswered(request, "function_call"):
-        yield Violation(at, f"call {named(view.call_id(item))} has no output")
+    yield from unanswered(request, "function_call")
 
 
 def _known_calls(request: Request, context: Context) -> dict[str, int]:
@@ -52,9 +50,9 @@ def _known_calls(request: Request, context: Context) -> dict[str, int]:
     for item in view.held(request, context) or ():
         if view.kind(item) in wire.ANSWERS:
             found[view.call_id(item)] = -1
-    for number, (_, item) in enumerate(view.items(request)):
-        if view.kind(item) in wire.ANSWERS and view.call_id(item):
-            found.setdefault(view.call_id(item), number)
+    for call in view.calls(request):
+        if call.call_id:
+            found.setdefault(call.call_id, call.number)
     return found
 
 
@@ -79,10 +77,10 @@ def orphan_output(request: Request, context: Context) -> Iterator[Violation]:
         view.call_id(item) for item in view.held(request, context) or () if view.kind(item) in wire.OUTPUTS
     }
     hosted = {view.text(item.get("id")) for _, item in view.of_kind(request, *wire.HOSTED)}
-    for at, item in view.outputs(request):
-        call_id = view.call_id(item)
+    for output in view.outputs(request):
+        call_id = output.call_id
         if call_id and call_id not in known and call_id not in hosted and call_id not in answered:
-            yield Violation(at, f"no call has the id {named(call_id)}")
+            yield Violation(output.pointer, f"no call has the id {named(call_id)}")
 
 
 def second_output(request: Request, context: Context) -> Iterator[Violation]:
@@ -91,12 +89,17 @@ def second_output(request: Request, context: Context) -> Iterator[Violation]:
     ## Repair
     Keep the output that tells how the call ended; what was learnt later is told in a message.
     """
+    for output in _repeated(view.outputs(request)):
+        yield Violation(output.pointer, f"call {named(output.call_id)} has an output already")
+
+
+def _repeated(halves: list[view.Half]) -> Iterator[view.Half]:
+    """Those whose call id an earlier one has."""
     seen: set[str] = set()
-    for at, item in view.outputs(request):
-        call_id = view.call_id(item)
-        if call_id and call_id in seen:
-            yield Violation(at, f"call {named(call_id)} has an output already")
-        seen.add(call_id)
+    for half in halves:
+        if half.call_id and half.call_id in seen:
+            yield half
+        seen.add(half.call_id)
 
 
 def duplicate_call_id(request: Request, context: Context) -> Iterator[Violation]:
@@ -105,12 +108,8 @@ def duplicate_call_id(request: Request, context: Context) -> Iterator[Violation]
     ## Repair
     The same item twice is sent once. Of two calls the later one gets another id, in its output too.
     """
-    seen: set[str] = set()
-    for at, item in view.of_kind(request, *wire.ANSWERS):
-        call_id = view.call_id(item)
-        if call_id and call_id in seen:
-            yield Violation(f"{at}/call_id", f"an earlier call has the id {named(call_id)}")
-        seen.add(call_id)
+    for call in _repeated(view.calls(request)):
+        yield Violation(f"{call.pointer}/call_id", f"an earlier call has the id {named(call.call_id)}")
 
 
 def wrong_output_type(request: Request, context: Context) -> Iterator[Violation]:
@@ -119,11 +118,11 @@ def wrong_output_type(request: Request, context: Context) -> Iterator[Violation]
     ## Repair
     Tell the outcome in the form of the call's own output.
     """
-    kinds = {view.call_id(item): view.kind(item) for _, item in view.of_kind(request, *wire.ANSWERS)}
-    for at, item in view.outputs(request):
-        call = kinds.get(view.call_id(item))
-        if call is not None and wire.ANSWERS[call] != view.kind(item):
-            yield Violation(f"{at}/type", f"a {call} is answered by a {wire.ANSWERS[call]}")
+    kinds = {call.call_id: call.kind for call in view.calls(request)}
+    for output in view.outputs(request):
+        call = kinds.get(output.call_id)
+        if call is not None and wire.ANSWERS[call] != output.kind:
+            yield Violation(f"{output.pointer}/type", f"a {call} is answered by a {wire.ANSWERS[call]}")
 
 
 def output_before_call(request: Request, context: Context) -> Iterator[Violation]:
@@ -133,9 +132,9 @@ def output_before_call(request: Request, context: Context) -> Iterator[Violation
     Put it there; with parallel calls, behind all of them.
     """
     known = _known_calls(request, context)
-    for number, (at, item) in enumerate(view.items(request)):
-        if view.kind(item) in wire.OUTPUTS and known.get(view.call_id(item), -1) > number:
-            yield Violation(at, f"its call {named(view.call_id(item))} comes later")
+    for output in view.outputs(request):
+        if known.get(output.call_id, -1) > output.number:
+            yield Violation(output.pointer, f"its call {named(output.call_id)} comes later")
 
 
 def nameless_output(request: Request, context: Context) -> Iterator[Violation]:
@@ -156,7 +155,8 @@ def untrue_output(request: Request, context: Context) -> Iterator[Violation]:
     A completed call has its result, word for word; any other outcome its notice.
     """
     outcomes = view.mapped(context.get("outcomes"))
-    for at, item in view.of_kind(request, "function_call_output", "custom_tool_call_output"):
+    told = view.of_kind(request, "function_call_output", "custom_tool_call_output") if outcomes else ()
+    for at, item in told:
         known = outcomes.get(view.call_id(item))
         if not isinstance(known, dict):
             continue
@@ -169,7 +169,7 @@ def untrue_output(request: Request, context: Context) -> Iterator[Violation]:
 
 
 def _async_ids(request: Request) -> set[str]:
-    return {view.call_id(item) for _, item in view.items(request) if item.get("async") is True} - {""}
+    return {view.call_id(item) for _, item in view.having(request, "async") if item["async"] is True} - {""}
 
 
 def placeholder_for_async(request: Request, context: Context) -> Iterator[Violation]:
@@ -179,12 +179,11 @@ def placeholder_for_async(request: Request, context: Context) -> Iterator[Violat
     Leave it open while it runs. When it ends, its output or a notice is appended, once.
     """
     waiting = _async_ids(request)
-    seen: set[str] = set()
-    for at, item in view.outputs(request):
-        call_id = view.call_id(item)
-        if call_id in waiting and call_id in seen:
-            yield Violation(at, f"the asynchronous call {named(call_id)} was closed before")
-        seen.add(call_id)
+    for output in _repeated(view.outputs(request)) if waiting else ():
+        if output.call_id in waiting:
+            yield Violation(
+                output.pointer, f"the asynchronous call {named(output.call_id)} was closed before"
+            )
 
 
 def lost_async_mark(request: Request, context: Context) -> Iterator[Violation]:
@@ -209,7 +208,7 @@ def output_to_old_response(request: Request, context: Context) -> Iterator[Viola
     """
     chain = view.listed(context.get("chain"))
     head = request.get("previous_response_id")
-    if head in chain[:-1] and any(True for _ in view.outputs(request)):
+    if head in chain[:-1] and view.outputs(request):
         yield Violation("/previous_response_id", f"{chain[-1]!r} is the newest response")
 
 
@@ -233,8 +232,7 @@ def unanswered_custom_call(request: Request, context: Context) -> Iterator[Viola
     ## Repair
     The recorded result or a notice, as a `custom_tool_call_output`.
     """
-    for at, item in unanswered(request, "custom_tool_call"):
-        yield Violation(at, f"call {named(view.call_id(item))} has no output")
+    yield from unanswered(request, "custom_tool_call")
 
 
 def custom_status(request: Request, context: Context) -> Iterator[Violation]:

@@ -116,7 +116,9 @@ def call_without_program(request: Request, context: Context) -> Iterator[Violati
     """
     elsewhere = view.continues(request)
     known: set[str] = set()
-    for at, item in view.items(request):
+    for at, item in view.history(request).where(
+        lambda sort, keys: sort.kind == "program" or "caller" in keys
+    ):
         if view.kind(item) == "program":
             known.add(view.call_id(item))
         elif (caller := _caller(item)) is not None and caller not in known and not elsewhere:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
 from normalizer.providers.openai_responses import wire
@@ -35,10 +34,11 @@ def _written_by_model(item: view.Item) -> bool:
 
 def _thoughts(request: Request) -> Iterator[tuple[str, view.Item, view.Item | None]]:
     """Each reasoning item with the item behind it."""
-    found = view.items(request)
-    for (at, item), (_, behind) in pairwise([*found, ("", {})]):
-        if view.kind(item) == "reasoning":
-            yield at, item, behind or None
+    index = view.history(request)
+    for number in index.numbers(lambda sort, _: sort.kind == "reasoning"):
+        at, item = index.entries[number]
+        behind = index.entries[number + 1][1] if number + 1 < len(index.entries) else None
+        yield at, item, behind or None
 
 
 def reasoning_left_alone(request: Request, context: Context) -> Iterator[Violation]:
@@ -59,7 +59,7 @@ def _without_reasoning(request: Request, context: Context, *kinds: str) -> Itera
     """Items that were produced after a reasoning item which does not lead their group here."""
     provenance = view.mapped(context.get("provenance"))
     leading: str | None = None
-    for at, item in view.items(request):
+    for at, item in view.items(request) if provenance else ():
         found = view.kind(item)
         if found == "reasoning":
             leading = view.text(item.get("id"))
@@ -242,7 +242,7 @@ def reasoning_as_speech(request: Request, context: Context) -> Iterator[Violatio
     Leave it out and report it.
     """
     thought = set(view.names(context.get("reasoning_texts")))
-    for at, item in view.messages(request, "assistant", "developer", "system"):
+    for at, item in view.messages(request, "assistant", "developer", "system") if thought else ():
         if view.words(item.get("content")) in thought:
             yield Violation(f"{at}/content", "this is reasoning")
 

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
 from normalizer.providers.openai_responses import wire
 from normalizer.providers.openai_responses.rules import view
-from normalizer.rules import Context, Request, Rule, Rulebook, Violation
+from normalizer.rules import Context, Request, Rule, Rulebook, Violation, remembered
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _OPENAPI: Final = "OpenAPI description in openai/openai-python (api_reference/openapi.transformed.yml)"
 _MIGRATE: Final = "https://developers.openai.com/api/docs/guides/migrate-to-responses"
+_TEXTS: Final = ("content", "output", "arguments", "input")
+_PIECES: Final = ("text", "stdout", "stderr")
 _NAMED: Final = ("function", "custom")
 
 
@@ -78,10 +81,18 @@ def long_text(request: Request, context: Context) -> Iterator[Violation]:
     ## Repair
     Cut it only with a visible mark; the record keeps the whole.
     """
-    for at, item in view.items(request):
-        for key in ("content", "output", "arguments", "input"):
+    for at, item in view.having(request, *_TEXTS) if _longest(request) > wire.MAX_TEXT else ():
+        for key in _TEXTS:
             yield from _long(item.get(key), f"{at}/{key}")
     yield from _long(request.get("input") if isinstance(request.get("input"), str) else None, "/input")
+
+
+@remembered
+def _longest(request: Request) -> int:
+    """How long the longest text of the items is."""
+    found = (item[key] for key in _TEXTS for _, item in view.having(request, key))
+    parts = (part[key] for key in _PIECES for _, part in view.parts_having(request, key))
+    return max((len(text) for text in chain(found, parts) if isinstance(text, str)), default=0)
 
 
 def _long(value: Any, at: str) -> Iterator[Violation]:
@@ -90,17 +101,9 @@ def _long(value: Any, at: str) -> Iterator[Violation]:
             yield Violation(at, f"the text has {len(value)} characters")
         return
     for number, part in enumerate(view.listed(value)):
-        for key in ("text", "stdout", "stderr"):
+        for key in _PIECES:
             if len(view.text(view.mapped(part).get(key))) > wire.MAX_TEXT:
                 yield Violation(f"{at}/{number}/{key}", f"the text has {len(part[key])} characters")
-
-
-def _parts(request: Request) -> Iterator[view.Placed]:
-    for at, item in view.items(request):
-        yield from view.parts(item, at)
-        yield from view.parts(item, at, "output")
-        if isinstance(item.get("output"), dict):
-            yield f"{at}/output", item["output"]
 
 
 def long_image_url(request: Request, context: Context) -> Iterator[Violation]:
@@ -109,8 +112,8 @@ def long_image_url(request: Request, context: Context) -> Iterator[Violation]:
     ## Repair
     Upload the picture and send its file id, or leave it out.
     """
-    for at, part in _parts(request):
-        if len(view.text(part.get("image_url"))) > wire.MAX_IMAGE_URL:
+    for at, part in view.parts_having(request, "image_url"):
+        if len(view.text(part["image_url"])) > wire.MAX_IMAGE_URL:
             yield Violation(f"{at}/image_url", "the address is too long")
 
 
@@ -120,8 +123,8 @@ def long_file_data(request: Request, context: Context) -> Iterator[Violation]:
     ## Repair
     Upload the file and send its id.
     """
-    for at, part in _parts(request):
-        if len(view.text(part.get("file_data"))) > wire.MAX_FILE_DATA:
+    for at, part in view.parts_having(request, "file_data"):
+        if len(view.text(part["file_data"])) > wire.MAX_FILE_DATA:
             yield Violation(f"{at}/file_data", "the data is too long")
 
 

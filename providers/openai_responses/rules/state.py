@@ -32,8 +32,8 @@ def two_parents(request: Request, context: Context) -> Iterator[Violation]:
 
 def _repeated(request: Request, before: list[view.Item]) -> Iterator[Violation]:
     ids = {view.text(item.get("id")) for item in before} - {""}
-    for at, item in view.items(request):
-        if view.text(item.get("id")) in ids:
+    for at, item in view.having(request, "id") if ids else ():
+        if view.text(item["id"]) in ids:
             yield Violation(at, f"the server holds {named(item['id'])}")
 
 
@@ -65,7 +65,7 @@ def call_left_open(request: Request, context: Context) -> Iterator[Violation]:
     """
     before = view.held(request, context) or []
     answered = {view.call_id(item) for item in before if view.kind(item) in wire.OUTPUTS}
-    answered |= {view.call_id(item) for _, item in view.outputs(request)}
+    answered |= view.answered_ids(request) if before else set()
     for item in before:
         waits = view.kind(item) in wire.ANSWERS and not view.served(item) and item.get("async") is not True
         if waits and view.call_id(item) not in answered:
@@ -103,9 +103,8 @@ def call_by_reference(request: Request, context: Context) -> Iterator[Violation]
     Write the call out, with its id and its reasoning.
     """
     known = view.mapped(context.get("refs"))
-    answered = {view.call_id(item) for _, item in view.outputs(request)}
     for at, item in view.of_kind(request, "item_reference"):
-        if known.get(view.text(item.get("id"))) in answered:
+        if known.get(view.text(item.get("id"))) in view.answered_ids(request):
             yield Violation(at, f"the call {named(known[item['id']])} is answered here")
 
 
@@ -186,7 +185,7 @@ def repeated_steering(request: Request, context: Context) -> Iterator[Violation]
     Send the outputs that the server waits for. Only a failure gives the text back.
     """
     queued = set(view.names(context.get("queued_steering")))
-    for at, item in view.messages(request, "user"):
+    for at, item in view.messages(request, "user") if queued else ():
         if view.words(item.get("content")) in queued:
             yield Violation(at, "the server holds this steering")
 

@@ -24,7 +24,7 @@ def _fragments(request: Request, context: Context, *why: str) -> Iterator[Violat
     cut = {
         view.text(view.mapped(f).get("ref")): view.text(f.get("why")) for f in found if isinstance(f, dict)
     }
-    for at, item in view.items(request):
+    for at, item in view.items(request) if cut else ():
         for key in ("id", "call_id"):
             reason = cut.get(view.text(item.get(key)))
             if reason in why and view.kind(item) not in wire.OUTPUTS:
@@ -94,7 +94,7 @@ def not_in_order(request: Request, context: Context) -> Iterator[Violation]:
     Sort the finished items by it.
     """
     order = view.names(context.get("order"))
-    there = [(at, view.text(item.get("id"))) for at, item in view.items(request)]
+    there = [(at, view.text(item.get("id"))) for at, item in view.items(request)] if order else []
     ranks = [(at, order.index(found)) for at, found in there if found in order]
     for (_, before), (at, rank) in itertools.pairwise(ranks):
         if rank < before:
@@ -133,8 +133,9 @@ def lost_steering(request: Request, context: Context) -> Iterator[Violation]:
     Finished items, then the steering, then the items of the response that followed. What was accepted and never
     committed is not told.
     """
-    said = [view.words(item.get("content")) for _, item in view.messages(request, "user")]
-    for text in view.names(context.get("applied_steering")):
+    applied = view.names(context.get("applied_steering"))
+    said = [view.words(item.get("content")) for _, item in view.messages(request, "user")] if applied else []
+    for text in applied:
         if said.count(text) != 1:
             yield Violation("/input", f"the steering {text!r} stands there {said.count(text)} times")
 
@@ -193,8 +194,8 @@ def unfinished_item(request: Request, context: Context) -> Iterator[Violation]:
     ## Repair
     In progress means that the end was missed: a fragment.
     """
-    for at, item in view.items(request):
-        found, status = view.kind(item), item.get("status")
+    for at, item in view.having(request, "status"):
+        found, status = view.kind(item), item["status"]
         if found not in wire.ANSWERS and found != "message":
             continue
         if status == "in_progress" or (status == "incomplete" and found != "message"):

@@ -9,7 +9,7 @@ from normalizer.providers.openai_responses.rules import view
 from normalizer.rules import Context, Request, Rule, Rulebook, Violation
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
 _ITEMS: Final = "SDK types/responses/response_input_item_param.py"
 _CREATE: Final = "SDK types/responses/response_create_params.py"
@@ -22,6 +22,8 @@ _ACTIONS: Final[dict[str, frozenset[str]]] = {
     "open_page": frozenset(),
     "find_in_page": frozenset({"url", "pattern"}),
 }
+_OFTEN_NULL: Final = ("content", "type")
+"""Null in these keys is judged elsewhere, or taken."""
 _OUTPUT: Final = ("function_call_output", "custom_tool_call_output")
 
 
@@ -46,9 +48,10 @@ def unknown_role(request: Request, context: Context) -> Iterator[Violation]:
     ## Repair
     A result becomes the output item of its call.
     """
-    for at, item in view.messages(request):
-        if view.text(item.get("role")) not in wire.ROLES:
-            yield Violation(f"{at}/role", f"there is no role {item.get('role')!r}")
+    for at, item in view.history(request).where(
+        lambda sort, _: sort.kind == "message" and sort.role not in wire.ROLES
+    ):
+        yield Violation(f"{at}/role", f"there is no role {item.get('role')!r}")
 
 
 def chat_key(request: Request, context: Context) -> Iterator[Violation]:
@@ -57,7 +60,9 @@ def chat_key(request: Request, context: Context) -> Iterator[Violation]:
     ## Repair
     Each call becomes an item behind the message.
     """
-    for at, item in view.messages(request):
+    for at, item in view.history(request).where(
+        lambda sort, keys: sort.kind == "message" and any(key in keys for key in _CHAT_KEYS)
+    ):
         for key in _CHAT_KEYS:
             if key in item:
                 yield Violation(f"{at}/{key}", f"a message has no key {key!r}")
@@ -82,11 +87,11 @@ def unknown_item_type(request: Request, context: Context) -> Iterator[Violation]
     this rule, which then is no more than a warning (contested).
     """
     received = frozenset(name for name in context.get("received_types") or () if isinstance(name, str))
-    for at, item in view.items(request):
+    for at, item in view.history(request).where(lambda sort, _: sort.kind not in wire.ITEMS):
         found = view.kind(item)
         if found in wire.FOREIGN:
             yield Violation(f"{at}/type", f"there is no item type {item.get('type')!r}")
-        elif found not in wire.ITEMS and found not in received:
+        elif found not in received:
             message = f"no item type {found!r} is known to this release"
             yield Violation(f"{at}/type", message, severity="contested")
 
@@ -100,7 +105,7 @@ def output_only_key(request: Request, context: Context) -> Iterator[Violation]:
     ## Repair
     Leave them out.
     """
-    for at, item in view.items(request):
+    for at, item in view.having(request, *wire.OUTPUT_ONLY):
         for key in sorted(wire.OUTPUT_ONLY & item.keys()):
             yield Violation(f"{at}/{key}", f"{key!r} is no key of an input item")
 
@@ -114,17 +119,15 @@ def null_key(request: Request, context: Context) -> Iterator[Violation]:
     ## Repair
     Leave the key out. Some keys need their null: code and outputs of a code run, the result of a picture.
     """
+    searches = dict(view.of_kind(request, "web_search_call"))
     for at, item in view.items(request):
+        if None not in item.values() and at not in searches:
+            continue
         known = wire.ITEMS.get(view.kind(item))
-        for key, value in item.items():
-            if (
-                value is None
-                and known is not None
-                and key not in known.nullable
-                and key not in ("content", "type")
-            ):
+        for key, value in item.items() if known is not None else ():
+            if value is None and known is not None and key not in known.nullable and key not in _OFTEN_NULL:
                 yield Violation(f"{at}/{key}", f"{key!r} may not be null")
-        if view.kind(item) == "web_search_call":
+        if at in searches:
             action = view.mapped(item.get("action"))
             for key, value in action.items():
                 if value is None and not (key == "url" and action.get("type") == "open_page"):
@@ -137,10 +140,16 @@ def missing_key(request: Request, context: Context) -> Iterator[Violation]:
     ## Repair
     A whole item has them. What lacks one is a fragment and is left out with all that depends on it.
     """
-    for at, item in view.items(request):
-        known = wire.ITEMS.get(view.kind(item))
-        for key in sorted(known.required - item.keys()) if known is not None else ():
-            yield Violation(f"{at}/{key}", f"a {view.kind(item)} item needs {key!r}")
+    for at, item in view.history(request).where(lambda sort, keys: bool(_lacking(sort.kind, keys))):
+        found = view.kind(item)
+        for key in sorted(_lacking(found, item)):
+            yield Violation(f"{at}/{key}", f"a {found} item needs {key!r}")
+
+
+def _lacking(found: str, keys: Iterable[str]) -> frozenset[str]:
+    """The keys that an item of this type needs and has not."""
+    known = wire.ITEMS.get(found)
+    return known.required.difference(keys) if known is not None else frozenset()
 
 
 def arguments_not_text(request: Request, context: Context) -> Iterator[Violation]:
@@ -201,8 +210,8 @@ def trigger_not_last(request: Request, context: Context) -> Iterator[Violation]:
     Leave it out when something follows.
     """
     found = view.items(request)
-    for at, item in found[:-1]:
-        if view.kind(item) == "compaction_trigger":
+    for at, _ in view.of_kind(request, "compaction_trigger"):
+        if at != found[-1][0]:
             yield Violation(at, "items stand behind the compaction trigger")
 
 

@@ -1,45 +1,50 @@
 """What the rules read a raw request through: views that never raise, whatever stands in the request.
 
-A view leaves out what is not of the shape that it looks for; saying so is the business of the STRUCT rules.
-Pointers are JSON pointers. Nothing here is shared with the projection, which the rules judge.
+A view leaves out what is not of the shape that it looks for; saying so is the business of the STRUCT rules. Views of
+the whole history are remembered while a request is judged. Nothing here is shared with the projection, which the
+rules judge.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from itertools import chain
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from normalizer.providers.openai_responses import wire
+from normalizer.rules import remembered
+from normalizer.rules.index import Index, Object, Placed
+from normalizer.rules.values import listed, mapped, names, objects, text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from normalizer.rules import Context, Request
 
-Item: TypeAlias = dict[str, Any]
-Placed: TypeAlias = tuple[str, Item]
-"""An item, part or tool, and its pointer."""
+__all__ = ["Index", "Item", "Placed", "listed", "mapped", "names", "objects", "text"]
+
+Item: TypeAlias = Object
+
+
+class Sort(NamedTuple):
+    """The type of an item, and its role if it is a message: `("message", "user")`, `("reasoning", "")`."""
+
+    kind: str
+    role: str
+
+
+class PartSort(NamedTuple):
+    """What a part is, the type of its item (and its role if that is a message), and the key that it stands under.
+
+    An output may be an object instead of a list; it counts as a part whose key is empty.
+    """
+
+    kind: str
+    item: str
+    role: str
+    key: str
+
 
 CALL_KEY: Final = "call_id"
-
-
-def text(value: object) -> str:
-    """The value if it is a string, else an empty one (safe to look up in a set)."""
-    return value if isinstance(value, str) else ""
-
-
-def listed(value: object) -> list[Any]:
-    """The value if it is a list, else an empty one."""
-    return value if isinstance(value, list) else []
-
-
-def names(value: object) -> list[str]:
-    """The strings in a list."""
-    return [item for item in listed(value) if isinstance(item, str)]
-
-
-def mapped(value: object) -> dict[str, Any]:
-    """The value if it is an object, else an empty one."""
-    return value if isinstance(value, dict) else {}
 
 
 def kind(item: Item) -> str:
@@ -52,33 +57,94 @@ def kind(item: Item) -> str:
     return "item_reference" if found is None and item.keys() <= {"id", "type"} else ""
 
 
+def _sort(item: Item) -> tuple[str, str]:
+    found = kind(item)
+    return found, text(item.get("role")) if found == "message" else ""
+
+
+@remembered
+def history(request: Request) -> Index[Sort]:
+    """The items of the history, sorted."""
+    return Index(
+        Sort._make,
+        (
+            (_sort(item), (f"/input/{number}", item))
+            for number, item in enumerate(listed(request.get("input")))
+            if isinstance(item, dict)
+        ),
+    )
+
+
 def items(request: Request) -> list[Placed]:
     """The items of the history with their pointers."""
-    return [
-        (f"/input/{n}", item) for n, item in enumerate(listed(request.get("input"))) if isinstance(item, dict)
-    ]
+    return history(request).entries
 
 
-def of_kind(request: Request, *kinds: str) -> Iterator[Placed]:
+def of_kind(request: Request, *kinds: str) -> list[Placed]:
     """The items of these types."""
-    wanted = frozenset(kinds)
-    for number, item in enumerate(listed(request.get("input"))):
-        if isinstance(item, dict) and kind(item) in wanted:
-            yield f"/input/{number}", item
+    return history(request).where(lambda sort, _: sort.kind in kinds)
 
 
-def parts(item: Item, at: str, key: str = "content") -> Iterator[Placed]:
-    """The parts of a message or of an output."""
-    for n, part in enumerate(listed(item.get(key))):
-        if isinstance(part, dict):
-            yield f"{at}/{key}/{n}", part
+def having(request: Request, *keys: str) -> list[Placed]:
+    """The items with any of these keys."""
+    return history(request).having(*keys)
 
 
-def messages(request: Request, *roles: str) -> Iterator[Placed]:
+def messages(request: Request, *roles: str) -> list[Placed]:
     """Messages of these roles; of all where none is named."""
-    for at, item in of_kind(request, "message"):
-        if not roles or item.get("role") in roles:
-            yield at, item
+    return history(request).where(
+        lambda sort, _: sort.kind == "message" and (not roles or sort.role in roles)
+    )
+
+
+@remembered
+def _all_parts(request: Request) -> Index[PartSort]:
+    return Index(
+        PartSort._make,
+        (
+            ((text(part.get("type")), sort.kind, sort.role, key), (place, part))
+            for sort, (at, item) in history(request).sorted_where(
+                lambda _, keys: "content" in keys or "output" in keys
+            )
+            for key, place, part in _held_by(item, at)
+        ),
+    )
+
+
+def _held_by(item: Item, at: str) -> list[tuple[str, str, Item]]:
+    content, output = item.get("content"), item.get("output")
+    found: list[tuple[str, str, Item]] = []
+    if isinstance(content, list):
+        found += (("content", place, part) for place, part in objects(content, f"{at}/content"))
+    if isinstance(output, list):
+        found += (("output", place, part) for place, part in objects(output, f"{at}/output"))
+    elif isinstance(output, dict):
+        found.append(("", f"{at}/output", output))
+    return found
+
+
+def parts(request: Request, fits: Callable[[PartSort], bool]) -> list[tuple[str, Item, PartSort]]:
+    """The parts in contents and outputs of items whose sort fits, with their sorts."""
+    found = _all_parts(request).sorted_where(lambda sort, _: fits(sort))
+    return [(at, part, sort) for sort, (at, part) in found]
+
+
+def parts_having(request: Request, key: str) -> list[Placed]:
+    """The parts in contents and outputs of items that have this key."""
+    return _all_parts(request).having(key)
+
+
+def message_parts(
+    request: Request, fits: Callable[[str], bool], *roles: str
+) -> list[tuple[str, Item, PartSort]]:
+    """The parts of messages of these roles (of all where none is named) whose type fits."""
+    return parts(
+        request,
+        lambda sort: (
+            sort.item == "message" and sort.key == "content"
+            and (not roles or sort.role in roles) and fits(sort.kind)
+        ),
+    )  # fmt: skip
 
 
 def call_id(item: Item) -> str:
@@ -89,16 +155,59 @@ def call_id(item: Item) -> str:
     return text(found)
 
 
-def calls(request: Request) -> Iterator[Placed]:
-    """The calls that the client has to answer."""
-    for at, item in items(request):
-        if kind(item) in wire.ANSWERS and not served(item):
-            yield at, item
+class Half(NamedTuple):
+    """A call that needs an output, or an output, whoever wrote it; `number` is its place among the items."""
+
+    number: int
+    pointer: str
+    item: Item
+    kind: str
+    call_id: str
 
 
-def outputs(request: Request) -> Iterator[Placed]:
+@remembered
+def _halves(request: Request) -> dict[str, list[Half]]:
+    """Calls and outputs by their types."""
+    index = history(request)
+    found: dict[str, list[Half]] = {}
+    for number in index.numbers(lambda sort, _: sort.kind in wire.ANSWERS or sort.kind in wire.OUTPUTS):
+        at, item = index.entries[number]
+        sort = kind(item)
+        found.setdefault(sort, []).append(Half(number, at, item, sort, call_id(item)))
+    return found
+
+
+def _merged(request: Request, kinds: Iterable[str]) -> list[Half]:
+    found = _halves(request)
+    rows = [found[sort] for sort in kinds if sort in found]
+    return rows[0] if len(rows) == 1 else sorted(chain.from_iterable(rows), key=_number)
+
+
+def _number(half: Half) -> int:
+    return half.number
+
+
+@remembered
+def calls(request: Request) -> list[Half]:
+    """The calls of types that the client answers, those too that the server runs."""
+    return _merged(request, wire.ANSWERS)
+
+
+@remembered
+def outputs(request: Request) -> list[Half]:
     """The outputs of calls, whoever wrote them."""
-    return of_kind(request, *wire.OUTPUTS)
+    return _merged(request, wire.OUTPUTS)
+
+
+def of_calls(request: Request, found: str) -> list[Half]:
+    """The calls or outputs of one type."""
+    return _halves(request).get(found, [])
+
+
+@remembered
+def answered_ids(request: Request) -> frozenset[str]:
+    """The ids of the calls that outputs name."""
+    return frozenset(half.call_id for half in outputs(request))
 
 
 def served(item: Item) -> bool:
@@ -140,12 +249,11 @@ def originals(request: Request, context: Context, *kinds: str) -> Iterator[tuple
         for key in ("id", CALL_KEY):
             if text(item.get(key)):
                 known.setdefault((kind(item), text(item.get(key))), item)
-    for at, item in items(request):
+    for at, item in of_kind(request, *kinds) if known else ():
         found = kind(item)
-        if not kinds or found in kinds:
-            given = known.get((found, text(item.get("id")))) or known.get((found, text(item.get(CALL_KEY))))
-            if given is not None:
-                yield at, item, given
+        given = known.get((found, text(item.get("id")))) or known.get((found, text(item.get(CALL_KEY))))
+        if given is not None:
+            yield at, item, given
 
 
 def words(value: object) -> str:

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from functools import wraps
 from typing import Any, Final, Literal, TypeAlias, TypeVar, cast
 
+from normalizer.util.collector import collector_paused
 from normalizer.util.text import excerpt
 
 _LONGEST: Final = 400
@@ -41,11 +43,24 @@ Check: TypeAlias = Callable[[Request, Context], Iterator[Violation]]
 
 
 @dataclass(frozen=True, slots=True)
+class Reach:
+    """How far a rule looks that judges a history piece by piece; its violations stand in the order of the pieces.
+
+    `history` is the key of the request's messages or items. `step`: each of them is judged by itself. `neighbours`: by
+    the turns around it, two on each side, too. What else the rule reads of the request does not matter here.
+    """
+
+    history: str
+    span: Literal["step", "neighbours"]
+
+
+@dataclass(frozen=True, slots=True)
 class Rule:
     """One thing that an API demands of a history.
 
     The first line of the check's docstring is the statement; the rest is the explanation, in Markdown. `error` is a
-    fragment of the API's error text, None where none is known. `static`: the request alone decides.
+    fragment of the API's error text, None where none is known. `static`: the request alone decides. `reach` is None
+    for a rule about the whole request.
     """
 
     id: str
@@ -56,6 +71,7 @@ class Rule:
     check: Check
     static: bool = True
     applies: str | None = None
+    reach: Reach | None = None
 
     @property
     def statement(self) -> str:
@@ -83,15 +99,83 @@ View: TypeAlias = Callable[[Request], Seen]
 """What a rule reads a request through."""
 
 
+class Watched(dict[str, Any]):
+    """A request that takes down in `read` which of its keys are asked for; None stands for all of them."""
+
+    __slots__ = ("read",)
+
+    def __init__(self, request: Request) -> None:
+        super().__init__(request)
+        self.read: set[str | None] = set()
+
+    def get(self, key: str, default: Any = None) -> Any:
+        """The value of a key, which is asked for hereby."""
+        self.read.add(key)
+        return super().get(key, default)
+
+    def __getitem__(self, key: str) -> Any:
+        self.read.add(key)
+        return super().__getitem__(key)
+
+    def __contains__(self, key: object) -> bool:
+        self.read.add(key if isinstance(key, str) else None)
+        return super().__contains__(key)
+
+    def __iter__(self) -> Iterator[str]:
+        self.read.add(None)
+        return super().__iter__()
+
+    def keys(self) -> Any:
+        """All keys; every key is asked for hereby."""
+        self.read.add(None)
+        return super().keys()
+
+    def values(self) -> Any:
+        """All values; every key is asked for hereby."""
+        self.read.add(None)
+        return super().values()
+
+    def items(self) -> Any:
+        """All items; every key is asked for hereby."""
+        self.read.add(None)
+        return super().items()
+
+
 @dataclass(slots=True)
 class _Sight:
-    """The request that is being judged, and what its remembered views have shown so far."""
+    """The request that is being judged, and what its remembered views have shown so far, and read for it."""
 
     request: Request
-    shown: dict[View[Any], Any] = field(default_factory=dict)
+    shown: dict[View[Any], tuple[Any, set[str | None]]] = field(default_factory=dict)
+
+    def show(self, view: View[Seen]) -> Seen:
+        """What the view shows of the request; who is shown it has read what the view read."""
+        request = self.request
+        if not isinstance(request, Watched):
+            if view not in self.shown:
+                self.shown[view] = (view(request), set())
+            return cast("Seen", self.shown[view][0])
+        if view not in self.shown:
+            outer, request.read = request.read, set()
+            try:
+                self.shown[view] = (view(request), request.read)
+            finally:
+                request.read = outer
+        request.read |= self.shown[view][1]
+        return cast("Seen", self.shown[view][0])
 
 
 _SIGHT: Final[ContextVar[_Sight | None]] = ContextVar("sight", default=None)
+
+
+@contextmanager
+def in_sight(request: Request) -> Iterator[None]:
+    """Let views remember this request for a while."""
+    before = _SIGHT.set(_Sight(request))
+    try:
+        yield
+    finally:
+        _SIGHT.reset(before)
 
 
 def remembered(view: View[Seen]) -> View[Seen]:
@@ -104,23 +188,29 @@ def remembered(view: View[Seen]) -> View[Seen]:
     @wraps(view)
     def look(request: Request) -> Seen:
         sight = _SIGHT.get()
-        if sight is None or sight.request is not request:
-            return view(request)
-        if view not in sight.shown:
-            sight.shown[view] = view(request)
-        return cast("Seen", sight.shown[view])
+        return view(request) if sight is None or sight.request is not request else sight.show(view)
 
     return look
 
 
+@collector_paused
 def judge(rulebook: Rulebook, request: Request, context: Context | None = None) -> tuple[Violation, ...]:
     """All violations of a request, rule by rule."""
     known = context or {}
-    before = _SIGHT.set(_Sight(request))
-    try:
+    with in_sight(request):
         return tuple(found for rule in rulebook for found in rule.violations(request, known))
-    finally:
-        _SIGHT.reset(before)
+
+
+def reaching(
+    rulebook: Rulebook, history: str, step: frozenset[str], neighbours: frozenset[str] = frozenset()
+) -> Rulebook:
+    """The rulebook with the reach of its rules, which are named by their ids; the others are about the whole."""
+    spans: dict[str, Literal["step", "neighbours"]] = {
+        **dict.fromkeys(step, "step"), **dict.fromkeys(neighbours, "neighbours")
+    }  # fmt: skip
+    return tuple(
+        replace(rule, reach=Reach(history, spans[rule.id])) if rule.id in spans else rule for rule in rulebook
+    )
 
 
 def rejects(violations: tuple[Violation, ...]) -> tuple[Violation, ...]:
