@@ -98,7 +98,7 @@ def runs(pid: int) -> bool:
         return False
 
 
-def gone(pids: list[int], within: float = 1.0) -> bool:
+def gone(pids: list[int], within: float = 10.0) -> bool:
     """Whether none of them runs, or will not soon."""
     deadline = time.monotonic() + within
     while any(runs(pid) for pid in pids):

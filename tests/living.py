@@ -144,7 +144,7 @@ class Beside:
         return self.value
 
 
-def until(happened: Callable[[], Any], within: float = 10.0) -> Any:
+def until(happened: Callable[[], Any], within: float = 60.0) -> Any:
     """Wait for it."""
     deadline = time.monotonic() + within
     while not (found := happened()):

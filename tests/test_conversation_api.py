@@ -153,7 +153,7 @@ def test_a_lease_is_renewed_and_its_loss_is_noticed(live: Agent) -> None:
     (call,) = live.calls(turn, tool(1))
     with turn.execute(call) as execution:
         live.journal.lose_run("c-1", turn.run_id, by="operator", how="declared")
-        assert turn.declared_lost.wait(5)
+        assert turn.declared_lost.wait(60)
         assert execution.control.requested
         execution.complete("all the same")
     assert live.outcome() == "completed"

@@ -20,7 +20,7 @@ def begin(where: Path) -> subprocess.Popen[str]:
     """Start it, and wait until its command runs and was heard."""
     process = subprocess.Popen([sys.executable, "-u", EXAMPLE, where], stdout=subprocess.PIPE, text=True)
     with open_journal(where) as journal:
-        for fact in journal.follow("example", timeout=20):
+        for fact in journal.follow("example", timeout=120):
             if fact.kind == "output_observed":
                 return process
     raise AssertionError("its command printed nothing")
@@ -28,7 +28,7 @@ def begin(where: Path) -> subprocess.Popen[str]:
 
 def again(where: Path) -> str:
     return subprocess.run(
-        [sys.executable, EXAMPLE, where], capture_output=True, text=True, check=True, timeout=30
+        [sys.executable, EXAMPLE, where], capture_output=True, text=True, check=True, timeout=120
     ).stdout
 
 
@@ -44,7 +44,7 @@ def test_it_says_what_became_of_its_command(tmp_path: Path, sent: signal.Signals
     process = begin(where)
     children = psutil.Process(process.pid).children(recursive=True)
     process.send_signal(sent)
-    out, _ = process.communicate(timeout=20)
+    out, _ = process.communicate(timeout=120)
     assert ("start me again" in out) == (sent is signal.SIGINT)
     said = again(where)
     assert f"[last time: shell 'echo step one; sleep 20; echo step two': {expected}" in said

@@ -512,7 +512,7 @@ def _host(backend: str, terminate: float) -> Iterator[tuple[subprocess.Popen[str
 def test_ctrl_c_winds_up_and_goes_on(backend: str) -> None:
     with _host(backend, 0.3) as (host, pid):
         host.send_signal(signal.SIGINT)
-        out, err = host.communicate(timeout=20)
+        out, err = host.communicate(timeout=120)
     assert "KeyboardInterrupt" in err
     assert host.returncode == -signal.SIGINT
     assert '"kind":"call_cancel_requested"' in out
@@ -528,7 +528,7 @@ def test_a_second_ctrl_c_leaves_nothing_behind(backend: str) -> None:
         assert runs(pid)
         host.send_signal(signal.SIGINT)
         assert gone([pid], 6)
-        _, err = host.communicate(timeout=20)
+        _, err = host.communicate(timeout=120)
     assert "KeyboardInterrupt" in err
 
 
