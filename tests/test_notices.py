@@ -243,3 +243,12 @@ def test_a_placeholder_is_the_whole_text() -> None:
     assert found.outcome == "unknown"
     assert placeholder("No result provided by the parser") is None
     assert placeholder("x" * 10_000) is None
+
+
+def test_every_placeholder_is_found_by_its_first_letter() -> None:
+    from normalizer.reading import placeholders
+    from normalizer.reading.stand_ins import stand_in
+
+    assert all(stand_in(text, "call_1") is not None for text in placeholders._TEXTS)
+    begun = {pattern.pattern.removeprefix("\\")[0] for pattern, _ in placeholders._PATTERNS}
+    assert {*begun, notices.MARK[0]} <= placeholders.FIRST

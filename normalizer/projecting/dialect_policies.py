@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Container, Mapping
 
 LaterHeads: TypeAlias = Literal["append", "replace", "in_place"]
-"""What becomes of instructions and tools that are set in mid-conversation (decision 20).
+"""What becomes of instructions and tools that are set in mid-conversation.
 
 `append`: they stand in the history where they were set, and the first ones stay on top. `replace`: the newest are sent
 on top, whatever was sent there before. `in_place`: instructions are messages anyway, and the newest tools are on top.

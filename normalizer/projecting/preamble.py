@@ -326,7 +326,7 @@ def _replaced(heads: tuple[Entry, ...], said: int | None, sent: Iterable[Request
 
 
 def _placed(policy: PreamblePolicy, basis: Basis) -> list[tuple[Entry, Place]]:
-    """All instructions with their place, in recorded order (decision 20)."""
+    """All instructions with their place, in recorded order."""
     return [(entry, _place(entry, policy, basis)) for entry in basis.of_kind("instructions")]
 
 

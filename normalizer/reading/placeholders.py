@@ -10,6 +10,8 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from normalizer.notices import MARK
+
 if TYPE_CHECKING:
     from normalizer.facts import OutcomeKind
 
@@ -63,7 +65,8 @@ _PATTERNS: Final[tuple[tuple[re.Pattern[str], Placeholder], ...]] = (
 )
 
 
-FIRST: Final = frozenset(text[0] for text in _TEXTS) | {"[", "T", " ", "\n", "\t", "\r"}
+_ALL: Final = (*_TEXTS, *(pattern.pattern.removeprefix("\\") for pattern, _ in _PATTERNS))
+FIRST: Final = frozenset(text[0] for text in _ALL) | {MARK[0], " ", "\n", "\t", "\r"}
 """What a placeholder or a notice can begin with; other texts need no closer look."""
 
 

@@ -161,7 +161,7 @@ class ChatWire(Wire):
         """Reasoning that goes back in the running turn only may leave later."""
         first = step.reply or (step.behind[-1] if step.behind else None)
         runs = first is None or first.fact.seq >= self.chat.turn_start()
-        rendered.open = self.chat.profile.reasoning_turn and runs
+        rendered.open = self.chat.profile.reasoning_turn is not None and runs
 
     # ------------------------------------------------------------ the whole
 

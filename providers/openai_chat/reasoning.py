@@ -7,7 +7,7 @@ calls and nothing was recorded, the key is empty, which is true. No thought is m
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from normalizer.parts import Json
 from normalizer.projecting.draft import REASONING
@@ -34,7 +34,7 @@ def fields(chat: ChatContext, thoughts: list[Reasoning], draft: Draft, *, calls:
         draft.dropped = True
         message = "reasoning that this server or model does not take"
         draft.note("dropped_reasoning", message, rule or "OAC-STRUCT-006", whole(thought))
-        if rule == "OCX-QWEN-007":
+        if rule is not None and rule == chat.profile.reasoning_turn:
             draft.choices.append((REASONING, entry.fact.fact_id, None))
     if (
         calls
@@ -49,12 +49,8 @@ def fields(chat: ChatContext, thoughts: list[Reasoning], draft: Draft, *, calls:
             "the server demands the key of its reasoning beside calls;"
             " none of its own is recorded, so it is sent empty"
         )
-        draft.note("dropped_reasoning", message, _NEEDED[profile.name])
+        draft.note("dropped_reasoning", message, profile.reasoning_needed)
     return found
-
-
-_NEEDED: Final = {"deepseek": "OCX-DEEPSEEK-002", "kimi": "OCX-KIMI-001"}
-_OTHER_KEY: Final = {"ollama": "OCX-OLLAMA-006", "groq": "OCX-GROQ-002", "openrouter": "OCX-OPENROUTER-002"}
 
 
 def _barrier(chat: ChatContext, entry: Entry, thought: Reasoning) -> str | None:
@@ -68,7 +64,7 @@ def _barrier(chat: ChatContext, entry: Entry, thought: Reasoning) -> str | None:
     if fact.model and profile.makers and not re.match(rf"(?:.*/)?(?:{profile.makers})", fact.model.lower()):
         return "OAC-STRUCT-006"
     if profile.reasoning_turn and thought.text and not chat.in_running_turn(entry) and not _sent(chat, entry):
-        return "OCX-QWEN-007"
+        return profile.reasoning_turn
     return None
 
 
@@ -99,7 +95,7 @@ def _keys(chat: ChatContext, thought: Reasoning, draft: Draft) -> Value:
         return kept
     key = profile.reasoning or ""
     message = f"reasoning is sent in the key {key!r}, which this server reads"
-    draft.note("moved", message, _OTHER_KEY.get(profile.name))
+    draft.note("moved", message, profile.other_key)
     return {key: thought.text}
 
 

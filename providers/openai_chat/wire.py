@@ -69,8 +69,9 @@ class Profile:
     """How one server differs from OpenAI's.
 
     `reasoning`: the key in which reasoning goes back, with `reasoning_keys` that are replayed as received;
-    `reasoning_needed` beside calls, on models that think; `reasoning_turn` only in the turn that runs. `makers` are
-    the names of models that are the server's own. `no_words` is the content of a message without words:
+    `reasoning_needed` beside calls, on models that think; `reasoning_turn` only in the turn that runs; `other_key`:
+    what came in another server's key goes back in this one's. These three hold the id of the rule that says so.
+    `makers` are the names of models that are the server's own. `no_words` is the content of a message without words:
     `null` is demanded beside calls, `string` always; `key` means any, but present; `calls` null beside calls only.
     `refusal_key`: a refusal stands in a key of its own. `objects`: arguments must be a JSON object.
     `part_keys` and `settings` are keys that this server knows besides, and request keys that it refuses.
@@ -79,8 +80,9 @@ class Profile:
     name: str
     reasoning: str | None = None
     reasoning_keys: frozenset[str] = frozenset()
-    reasoning_needed: bool = False
-    reasoning_turn: bool = False
+    reasoning_needed: str | None = None
+    other_key: str | None = None
+    reasoning_turn: str | None = None
     makers: str | None = None
     thoughtless: str | None = None
     refuses_reasoning: str | None = None
@@ -116,20 +118,23 @@ PROFILES: Final[dict[str, Profile]] = {
         # https://api-docs.deepseek.com/guides/thinking_mode, vercel/ai packages/deepseek/src/chat
         Profile(
             "deepseek",
-            reasoning="reasoning_content", reasoning_keys=_CONTENT, reasoning_needed=True, makers=r"deepseek",
+            reasoning="reasoning_content", reasoning_keys=_CONTENT, reasoning_needed="OCX-DEEPSEEK-002",
+            makers=r"deepseek",
             thoughtless=r"deepseek-(chat|coder|v2|v3)\b.*", refuses_reasoning=r"(.*[/:])?deepseek-r1\b.*",
             developer=False, developer_rule="OCX-DEEPSEEK-005",
         ),
         # https://github.com/continuedev/continue/issues/11711, MoonshotAI/kimi-cli CHANGELOG
         Profile(
             "kimi",
-            reasoning="reasoning_content", reasoning_keys=_CONTENT, reasoning_needed=True, makers=r"kimi|moonshot",
+            reasoning="reasoning_content", reasoning_keys=_CONTENT, reasoning_needed="OCX-KIMI-001",
+            makers=r"kimi|moonshot",
             thoughtless=r"moonshot-v1.*|kimi-k2(-instruct|-\d{4}|-turbo).*", developer=False, no_words="null",
         ),
         # https://github.com/agentscope-ai/agentscope-java/issues/1270, vercel/ai packages/alibaba
         Profile(
             "qwen",
-            reasoning="reasoning_content", reasoning_keys=_CONTENT, reasoning_turn=True, makers=r"qwen|qwq|qvq",
+            reasoning="reasoning_content", reasoning_keys=_CONTENT, reasoning_turn="OCX-QWEN-007",
+            makers=r"qwen|qwq|qvq",
             developer=False, developer_rule="OCX-QWEN-002", no_words="key", blind=r"(?!.*(vl|omni|qvq|ocr)).*",
             max_string=20_000_000, part_keys=frozenset({"cache_control"}),
             settings=frozenset({"store", "max_completion_tokens", "reasoning_effort"}),
@@ -142,17 +147,22 @@ PROFILES: Final[dict[str, Profile]] = {
         # ollama/ollama openai/openai.go
         Profile(
             "ollama",
-            reasoning="reasoning", reasoning_keys=frozenset({"reasoning"}), objects=True, image_urls=False,
+            reasoning="reasoning", reasoning_keys=frozenset({"reasoning"}), other_key="OCX-OLLAMA-006",
+            objects=True, image_urls=False,
             image_types=frozenset({"image/jpeg", "image/png", "image/webp"}), files=False, sounds=False,
             other_parts=False, one_text=True, no_words="calls", refusal_key=True,
         ),
         # https://github.com/langchain-ai/langchain/issues/34140
         Profile("xai", no_words="string"),
         # https://github.com/janhq/jan/issues/8136, vercel/ai packages/groq
-        Profile("groq", reasoning="reasoning", reasoning_keys=frozenset({"reasoning"}), makers=r".*"),
+        Profile(
+            "groq", reasoning="reasoning", reasoning_keys=frozenset({"reasoning"}), other_key="OCX-GROQ-002",
+            makers=r".*",
+        ),
         # https://openrouter.ai/docs/use-cases/reasoning-tokens
         Profile(
             "openrouter", reasoning="reasoning", reasoning_keys=frozenset({"reasoning", "reasoning_details"}),
+            other_key="OCX-OPENROUTER-002",
             part_keys=frozenset({"cache_control"}),
         ),
     )
