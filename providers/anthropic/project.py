@@ -80,7 +80,7 @@ class MessagesWire(Wire):
         # who may stand first depends on whether anybody of the user's side has spoken, and whether an update was read
         beginning = messages.beginning
         self._opened = beginning.first_user < len(messages.entries), beginning.leads
-        self.plain = plain_steps.MessagesSteps()
+        self.plain = plain_steps.ClaudeSteps()
 
     @override
     def renders_as(self, other: Wire) -> bool:
