@@ -61,7 +61,7 @@ def step(number: int, odd: str, pick: int, api: str | None, *, at: int) -> list[
         stop = "refusal" if odd == "refusal" else None
         told = [ModelReplied(**reply, stop_reason=stop, raw=SAID_AS if odd == "message keys" else None)]
     for n, one in enumerate(calls):
-        if odd != "no result" and one.id is not None:
+        if odd != "no result" and one.id is not None and not (odd == "call twice" and n):
             told.append(result(number, n, one.id, odd, pick, at=at))
     if odd not in ("no words", "result after next", "tools later", "instructions later"):
         told.append(words(number, odd, pick, at=at))
