@@ -13,13 +13,14 @@ from lawful import within
 
 import normalizer
 from normalizer import testing
-from normalizer.facts import CallCompleted, ModelReplied, ReplyCut, ToolsDeclared, UserSaid
+from normalizer.facts import CallCompleted, InstructionsSet, ModelReplied, ReplyCut, ToolsDeclared, UserSaid
 from normalizer.parts import Json, Media, Text, Tool, ToolCall
-from normalizer.projecting import fast_path
+from normalizer.projecting import fast_path, steps
 from normalizer.testing.strategies import MODELS
 
 if TYPE_CHECKING:
     from normalizer.facts import Fact
+    from normalizer.projecting.incremental import Step
     from normalizer.transcript import Transcript
 
 TARGETS = [
@@ -38,7 +39,7 @@ ODD = [
     "block of text", "block of call", "no id", "id again", "odd id", "custom", "arguments", "twice", "refusal", "cut",
     "message keys", "no result", "error", "block of result", "media", "odd result", "order", "two messages",
     "result after next", "result behind words", "words beside results", "words of no message", "odd words",
-    "words with keys", "no words", "two words", "tools later",
+    "words with keys", "no words", "two words", "tools later", "instructions later", "call twice", "string of no text",
 ]  # fmt: skip
 
 
@@ -47,12 +48,12 @@ def step(number: int, odd: str, pick: int, api: str | None, *, at: int) -> list[
     text = Text({"blank text": [" ", ""][pick % 2]}.get(odd, f"Step {number}."))
     if odd == "block of text":
         text = Text("See.", raw=Json.of({"type": "text", "text": "See.", "more": 1}))
-    texts = [text] * {"no text": 0, "two texts": 2}.get(odd, 1)
+    texts = [text] * {"no text": 0, "string of no text": 0, "two texts": 2}.get(odd, 1)
     calls = [call(number, n, odd, pick) for n in range(call_count(odd))]
     parts = [*calls, *texts] if odd == "call before text" else [*texts, *calls]
     reply: dict[str, Any] = {
         "fact_id": f"r{number}", "seq": at, "api": api, "provider": api, "parts": tuple(parts),
-        "string": odd == "text as string" or (odd == "no call" and pick % 2 == 0),
+        "string": odd in ("text as string", "string of no text") or (odd == "no call" and pick % 2 == 0),
     }  # fmt: skip
     if odd == "cut":
         told: list[Fact] = [ReplyCut(**{k: v for k, v in reply.items() if k != "string"})]
@@ -60,9 +61,9 @@ def step(number: int, odd: str, pick: int, api: str | None, *, at: int) -> list[
         stop = "refusal" if odd == "refusal" else None
         told = [ModelReplied(**reply, stop_reason=stop, raw=SAID_AS if odd == "message keys" else None)]
     for n, one in enumerate(calls):
-        if odd != "no result" and one.id is not None:
+        if odd != "no result" and one.id is not None and not (odd == "call twice" and n):
             told.append(result(number, n, one.id, odd, pick, at=at))
-    if odd != "no words":
+    if odd not in ("no words", "result after next", "tools later", "instructions later"):
         told.append(words(number, odd, pick, at=at))
     if odd == "two words":
         told.append(UserSaid(fact_id=f"v{number}", seq=at + 8, parts=(Text("Now."),), group=at + 8))
@@ -70,17 +71,28 @@ def step(number: int, odd: str, pick: int, api: str | None, *, at: int) -> list[
         told.append(
             ToolsDeclared(fact_id=f"t{number}", seq=at + 8, tools=(Tool("run", None, None),), api=api)
         )
+    if odd == "instructions later":
+        told.append(
+            InstructionsSet(fact_id=f"i{number}", seq=at + 8, parts=(Text("Be brief."),), string=pick == 0)
+        )
     return told
 
 
 def call_count(odd: str) -> int:
-    return {"no call": 0, "two calls": 2, "order": 2, "two messages": 2, "id again": 2}.get(odd, 1)
+    return {"no call": 0, "two calls": 2, "order": 2, "two messages": 2, "id again": 2, "call twice": 2}.get(
+        odd, 1
+    )
 
 
 def call(number: int, n: int, odd: str, pick: int) -> ToolCall:
     own: str | None = f"c{number}_{n}"
-    own = {"no id": None, "id again": f"c{number}_0", "odd id": "c é"}.get(odd, own)
-    given = Json.of({"path": f"/srv/{n}"})
+    own = {
+        "no id": None,
+        "id again": f"c{number}_0",
+        "call twice": f"c{number}_0",
+        "odd id": "c é",
+    }.get(odd, own)
+    given = Json.of({"path": f"/srv/{0 if odd == 'call twice' else n}"})
     if odd in ("arguments", "twice", "id again"):
         given = Json(ARGUMENTS[pick % len(ARGUMENTS)] if odd == "arguments" else f'{{"a":{n},"a":2}}')
         _ = given.valid
@@ -116,9 +128,9 @@ def words(number: int, odd: str, pick: int, *, at: int) -> Fact:
     )
 
 
-def history(odds: list[tuple[str, int]], api: str | None) -> list[Fact]:
+def history(odds: list[tuple[str, int]], api: str | None, begins: str = "Find it.") -> list[Fact]:
     """A history of such steps, with a plain one at its end, since the last step always takes the long way."""
-    told: list[Fact] = [UserSaid(fact_id="u", seq=1, parts=(Text("Find it."),), group=1)]
+    told: list[Fact] = [UserSaid(fact_id="u", seq=1, parts=(Text(begins),), group=1)]
     for number, (odd, pick) in enumerate([*odds, ("nothing", 0)]):
         told += step(number, odd, pick, api, at=10 * number + 2)
     return told
@@ -140,7 +152,7 @@ def assert_both_ways(transcript: Transcript, **options: Any) -> None:
         given = {"profile": profile, "open_calls": "unknown", **options}
         fast = outcome(transcript, target, **given)
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(fast_path.FastPath, "render", lambda *_: None)
+            patch.setattr(fast_path, "in_front_of", lambda long, *_: long)
             assert outcome(transcript, target, **given) == fast, (target, profile)
 
 
@@ -149,7 +161,11 @@ def assert_both_ways(transcript: Transcript, **options: Any) -> None:
 def test_one_odd_step(odd: str, api: str | None) -> None:
     for pick in range(8 if odd.startswith(("odd", "arg")) else 2):
         assert_both_ways(normalizer.fold(history([("nothing", 0), (odd, pick)], api)))
-        assert_both_ways(normalizer.fold(history([(odd, pick)], api)))
+        assert_both_ways(normalizer.fold(history([(odd, pick), ("nothing", 0)], api)))
+
+
+def test_a_history_of_which_the_beginning_says_nothing() -> None:
+    assert_both_ways(normalizer.fold(history([("nothing", 0), ("nothing", 0)], "anthropic", begins=" ")))
 
 
 @within(80, derandomize=True)
@@ -185,15 +201,14 @@ def test_any_request(given_as: tuple[str, Any]) -> None:
 
 @pytest.mark.parametrize("target", ["anthropic", "openai_chat"])
 def test_most_steps_of_an_ordinary_history_take_it(target: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    taken = []
-    render = fast_path.FastPath.render
+    long_way = []
+    render = steps.Renderer.__call__
 
-    def counted(self: fast_path.FastPath, *given: Any) -> Any:
-        found = render(self, *given)
-        taken.append(found is not None)
-        return found
+    def counted(self: steps.Renderer, step: Step, *given: Any) -> Any:
+        long_way.append(step.index)
+        return render(self, step, *given)
 
-    monkeypatch.setattr(fast_path.FastPath, "render", counted)
+    monkeypatch.setattr(steps.Renderer, "__call__", counted)
     facts: list[Fact] = [UserSaid(fact_id="u", seq=1, parts=(Text("Find it."),), string=True)]
     for n in range(20):
         call = ToolCall(f"toolu_{n}", "run", Json.of({"command": f"ls {n}"}))
@@ -205,7 +220,7 @@ def test_most_steps_of_an_ordinary_history_take_it(target: str, monkeypatch: pyt
             CallCompleted(fact_id=f"d{n}", seq=3 * n + 3, call_id=f"toolu_{n}", content="ok", is_error=False),
         ]
     normalizer.project(normalizer.fold(facts), target)
-    assert taken.count(False) == 2  # the beginning, and the end, where anything may still come
+    assert long_way == [0, 20]  # the beginning, and the end, where anything may still come
 
 
 def test_cases_take_both_ways() -> None:

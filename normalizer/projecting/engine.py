@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from normalizer.errors import CannotProject
+from normalizer.projecting import fast_path
 from normalizer.projecting.context import context_of
 from normalizer.projecting.draft import Flow
 from normalizer.projecting.incremental import render_steps
@@ -63,7 +64,8 @@ def _project(
         and wire.renders_as(cached.wire)
     )
     before = cached.rendering if cached is not None and same else None
-    rendering = render_steps(transcript, _FIRST, Renderer(context, wire), before, context.newly_told)
+    render = fast_path.in_front_of(Renderer(context, wire), context, wire)
+    rendering = render_steps(transcript, _FIRST, render, before, context.newly_told)
     notes = [*wire.head.adjustments, *rendering.adjustments.listed()]
     request, whole = wire.request(rendering, notes)
     if whole and not rendering.messages:

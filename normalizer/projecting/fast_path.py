@@ -15,94 +15,101 @@ from normalizer.projecting.tool_results import recorded_text
 if TYPE_CHECKING:
     from normalizer.projecting.context import Context
     from normalizer.projecting.draft import Flow, Value
-    from normalizer.projecting.incremental import Step
+    from normalizer.projecting.incremental import Render, Rendering, Step
     from normalizer.projecting.plain_steps import PlainSteps, Results
+    from normalizer.projecting.steps import Renderer
+    from normalizer.projecting.wire import Wire
     from normalizer.transcript import Entry
 
 _NONE: Final[list[Any]] = []  # for steps that report nothing; never appended to
 
 
+def in_front_of(long: Renderer, context: Context, wire: Wire) -> Render[Flow]:
+    """The renderer `long`, with the fast path before it if there can be plain steps at all."""
+    history = context.history
+    if wire.plain is None or wire.head.names or history.told or history.news or history.states:
+        return long
+    return FastPath(long, context, wire.plain)
+
+
 class FastPath:
-    """The plain steps of one projection."""
+    """Renders the plain steps of one projection, and hands all others to the long way."""
 
-    __slots__ = ("_api", "_before", "_behind", "_calls", "_entries", "_ids", "_joined", "_on", "_steps")
+    __slots__ = ("_api", "_before", "_behind", "_calls", "_entries", "_ids", "_joined", "_long", "_steps")
 
-    def __init__(self, context: Context, steps: PlainSteps | None, *, renames: bool) -> None:
-        """`renames`: some tools have other names in the request."""
-        history, dialect = context.history, context.dialect
+    def __init__(self, long: Renderer, context: Context, steps: PlainSteps) -> None:
+        self._long = long
         self._steps = steps
-        self._on = steps is not None and not (renames or history.told or history.news or history.states)
-        self._api = dialect.api
-        self._joined = dialect.joins == "neighbours"
+        self._api = context.dialect.api
+        self._joined = context.dialect.joins == "neighbours"
         self._calls = context.transcript.calls
         self._entries = context.transcript.entries
         self._ids = context.ids.by_key.lookup
         self._before: Flow | None = None
         self._behind: Flow | None = None
 
-    def render(self, step: Step, flow: Flow) -> Rendered[Flow] | None:
-        """The step, if it is a plain one; None takes the long way."""
-        reply, steps = step.reply, self._steps
-        if not self._on or steps is None or reply is None or step.last or len(step.behind) > 1:
-            return None
+    def __call__(self, step: Step, flow: Flow, before: Rendering[Flow]) -> Rendered[Flow]:
+        """The messages of one step."""
+        reply = step.reply
+        if reply is None or step.last or len(step.behind) > 1:
+            return self._long(step, flow, before)
         fact: Any = reply.fact
         if (
             fact.kind != "model_replied"
             or fact.stop_reason == "refusal"
             or (fact.raw is not None and fact.api not in (None, self._api))
         ):
-            return None
+            return self._long(step, flow, before)
         if flow is not self._before:
-            self._before, self._behind = flow, _flow_behind(flow, steps)
-        if self._behind is None:
-            return None
+            self._before, self._behind = flow, _flow_behind(flow, self._steps)
+        behind = self._behind
         told: list[tuple[str, str, str | None, str]] = []
-        messages = self._messages(step, reply, steps, told)
-        if messages is None:
-            return None
-        return Rendered(messages, self._behind, _NONE, told, _NONE, _NONE, asks=True)
+        if behind is None or (messages := self._messages(step, reply, told)) is None:
+            return self._long(step, flow, before)
+        return Rendered(messages, behind, _NONE, told, _NONE, _NONE, False, True)
 
     def _messages(
-        self, step: Step, reply: Entry, steps: PlainSteps, told: list[tuple[str, str, str | None, str]]
+        self, step: Step, reply: Entry, told: list[tuple[str, str, str | None, str]]
     ) -> list[Value] | None:
-        """The reply, its results, and what the user's side says."""
+        """The reply, its results, and what the user's side says; None if anything in them is not plain."""
         results: Results = []
         ids, calls, keys = self._ids, self._calls, iter(reply.calls)
         group: int | None = None
-        last = -1
-        began = reply.fact.seq if not reply.fact.answers else -1
+        last = reply.fact.seq if not reply.fact.answers else -1
         part: Any
         for part in reply.parts:
-            kind = part.kind
             if part.raw is not None:
                 return None
+            kind = part.kind
             if kind == "tool_call":
                 key = next(keys)
                 if key is None or ids[key] != part.id or (done := recorded_text(calls[key])) is None:
                     return None
                 # results in another order, out of several messages or from before the reply take the long way
-                if done.seq < max(last, began) or (results and done.group != group):
+                if done.seq < last or (results and done.group != group):
                     return None
                 group, last = done.group, done.seq
-                results.append((part, done.content))  # type: ignore[arg-type]
+                results.append((part.id, done.content))  # type: ignore[arg-type]
                 told.append((key, "completed", None, part.name))
             elif kind != "text":
                 return None
-        if (made := steps.reply(reply)) is None:
+        made = self._steps.reply(reply)
+        if made is None:
             return None
         messages = [made]
         if results:
-            if self._entries[step.end].fact.seq < last or (answers := steps.results(results)) is None:
+            if self._entries[step.end].fact.seq < last or not self._steps.put_results(results, messages):
                 return None
-            messages.extend(answers)
+        elif not step.behind:
+            return None
         if step.behind:
-            said = self._said(step.behind[0], steps, last if results else None, group)
+            said = self._said(step.behind[0], last if results else None, group)
             if said is None:
                 return None
             messages.append(said)
-        return messages if results or step.behind else None
+        return messages
 
-    def _said(self, entry: Entry, steps: PlainSteps, last: int | None, group: int | None) -> Value | None:
+    def _said(self, entry: Entry, last: int | None, group: int | None) -> Value | None:
         """One text of the user's, in a message of its own; `last` is the `seq` of the last result before it."""
         if entry.kind != "user" or len(entry.parts) != 1:
             return None
@@ -113,7 +120,7 @@ class FastPath:
             fact.seq < last or (self._joined and (fact.group is None or fact.group == group))
         ):
             return None
-        return steps.said(part.text, string=fact.string)
+        return self._steps.said(part.text, string=fact.string)
 
 
 def _flow_behind(flow: Flow, steps: PlainSteps) -> Flow | None:

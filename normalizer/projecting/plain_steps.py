@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 if TYPE_CHECKING:
-    from normalizer.parts import ToolCall
     from normalizer.projecting.draft import Value
     from normalizer.transcript import Entry
 
-Results: TypeAlias = "list[tuple[ToolCall, str]]"
-"""Calls with the text of their results, in recorded order."""
+Results: TypeAlias = list[tuple[str, str]]
+"""The ids of calls with the texts of their results, in recorded order."""
 
 
 class PlainSteps:
@@ -20,8 +19,8 @@ class PlainSteps:
         """A reply of texts and calls, none of which came as a block of its own (`raw`); ids and names stay."""
         raise NotImplementedError
 
-    def results(self, results: Results) -> list[Value] | None:
-        """The messages that answer these calls."""
+    def put_results(self, results: Results, messages: list[Value]) -> bool:
+        """Append the messages that answer these calls; False takes the long way."""
         raise NotImplementedError
 
     def said(self, text: str, *, string: bool) -> Value | None:

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 from normalizer import notices
 from normalizer.facts import News
 from normalizer.projecting.draft import Draft, Flow, Quote
-from normalizer.projecting.fast_path import FastPath
 from normalizer.projecting.incremental import Rendered
 from normalizer.projecting.late_updates import LateUpdates, among
 from normalizer.projecting.replies import Replies
@@ -27,7 +26,7 @@ _HEADS = frozenset({"instructions", "tools"})
 class Renderer:
     """Renders the steps of one projection."""
 
-    __slots__ = ("_context", "_fast", "_ids", "_replies", "_results", "_updates", "_wire")
+    __slots__ = ("_context", "_ids", "_replies", "_results", "_updates", "_wire")
 
     def __init__(self, context: Context, wire: Wire) -> None:
         self._context = context
@@ -36,13 +35,10 @@ class Renderer:
         self._results = ToolResults(context, wire)
         self._replies = Replies(context, wire, self._results)
         self._updates = LateUpdates(context)
-        self._fast = FastPath(context, wire.plain, renames=bool(wire.head.names))
         wire.bind(self._results, self._updates)
 
     def __call__(self, step: Step, flow: Flow, before: Rendering[Flow]) -> Rendered[Flow]:
         """The messages of one step."""
-        if (plain := self._fast.render(step, flow)) is not None:
-            return plain
         draft = Draft(step, Reports(self._context.dialect.because), set(flow.held))
         rendered: Rendered[Flow] = Rendered([], flow, draft.reports.notes, choices=draft.choices)
         spoken = self._replies.render(step, flow, before, draft) if step.reply is not None else []

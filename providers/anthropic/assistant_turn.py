@@ -17,11 +17,11 @@ from normalizer.util.redaction import named
 if TYPE_CHECKING:
     from normalizer.projecting.draft import Draft, Flow, Piece, Value
     from normalizer.projecting.incremental import Rendering
-    from normalizer.providers.anthropic.context import MessagesContext
+    from normalizer.providers.anthropic.context import ClaudeContext
     from normalizer.transcript import Call
 
 
-def encode(messages: MessagesContext, piece: Piece, draft: Draft) -> None:
+def encode(claude: ClaudeContext, piece: Piece, draft: Draft) -> None:
     """A text, call, medium or unknown part: its block, or the report that it is left out."""
     part = piece.part
     match part.kind:
@@ -31,7 +31,7 @@ def encode(messages: MessagesContext, piece: Piece, draft: Draft) -> None:
             else:
                 piece.value = encoding.text_block(part, draft, draft.entry)
         case "tool_call":
-            piece.value = calls.block(messages, piece.key or "", part, draft)
+            piece.value = calls.block(claude, piece.key or "", part, draft)
         case "media":
             message = "a file that the reply holds may not go back in it"
             draft.drop(piece, "dropped_server_tool", message, "ANT-ROLE-009")
@@ -58,21 +58,21 @@ def _opaque(piece: Piece, part: Any, draft: Draft) -> None:
             notes_of(draft).betas.add(part.type)
 
 
-def settle(messages: MessagesContext, flow: Flow, before: Rendering[Any], draft: Draft) -> None:
+def settle(claude: ClaudeContext, flow: Flow, before: Rendering[Any], draft: Draft) -> None:
     """Which of the server's calls stay, then which reasoning does.
 
     Blank texts are no blocks: what models write between blocks, and the API does not take back, parts nothing.
     """
     pieces = [piece for piece in draft.pieces if piece.part.kind != "text" or piece.value is not None]
-    server_tools.settle(messages, flow, pieces, draft)
-    reasoning.settle(messages, flow, before, pieces, draft)
+    server_tools.settle(claude, flow, pieces, draft)
+    reasoning.settle(claude, flow, before, pieces, draft)
     while (last := next((p for p in reversed(pieces) if p.value is not None), None)) is not None:
         if last.part.kind != "reasoning":
             break
         draft.drop(last, "dropped_reasoning", "reasoning may not be the last block", "ANT-THK-007")
 
 
-def spoken(messages: MessagesContext, flow: Flow, draft: Draft) -> list[Spoken]:
+def spoken(claude: ClaudeContext, flow: Flow, draft: Draft) -> list[Spoken]:
     """The reply as one message, with system messages that were to stand before it."""
     blocks: list[Value] = []
     asked: list[Call] = []
@@ -80,14 +80,14 @@ def spoken(messages: MessagesContext, flow: Flow, draft: Draft) -> list[Spoken]:
         if piece.value is not None:
             blocks.append(piece.value)
             if piece.part.kind == "tool_call":
-                asked.append(messages.calls[piece.key or ""])
+                asked.append(claude.calls[piece.key or ""])
     if not blocks:
         return []
     before, found = handed(flow), []
-    if not before.started and not _begins(messages, blocks, asked, draft):
+    if not before.started and not _begins(claude, blocks, asked, draft):
         return []
     if before.system and (before.after_user or before.after_result):
-        found = system_messages.made(messages, before.system, draft)
+        found = system_messages.made(claude, before.system, draft)
         notes_of(draft).told = True
     content: Any = blocks
     if len(blocks) == 1 and len(blocks[0]) == 2 and getattr(draft.entry.fact, "string", False):
@@ -95,13 +95,13 @@ def spoken(messages: MessagesContext, flow: Flow, draft: Draft) -> list[Spoken]:
     return [Spoken([*found, {"role": "assistant", "content": content}], asked)]
 
 
-def _begins(messages: MessagesContext, blocks: list[Value], asked: list[Call], draft: Draft) -> bool:
+def _begins(claude: ClaudeContext, blocks: list[Value], asked: list[Call], draft: Draft) -> bool:
     """Whether a reply may begin the request: once sent so for good, after a compaction, or where nobody else may."""
     after = draft.step.after or ""
     if (
-        messages.history.chosen("first", after)
+        claude.history.chosen("first", after)
         or blocks[0].get("type") == "compaction"
-        or messages.beginning.leads
+        or claude.beginning.leads
     ):
         draft.choices.append(("first", after, None))
         return True

@@ -13,15 +13,15 @@ from normalizer.util.redaction import named
 if TYPE_CHECKING:
     from normalizer.parts import ToolCall
     from normalizer.projecting.draft import Draft, Value
-    from normalizer.providers.anthropic.context import MessagesContext
+    from normalizer.providers.anthropic.context import ClaudeContext
 
 INVALID: Final = "INVALID_JSON"
 """The key under which arguments that are no JSON object are sent."""
 
 
-def block(messages: MessagesContext, key: str, part: ToolCall, draft: Draft) -> Value:
+def block(claude: ClaudeContext, key: str, part: ToolCall, draft: Draft) -> Value:
     """A call: as received, with the id and name that it has on the wire and arguments as an object."""
-    entry, wire_id, name = draft.entry, messages.ids[key], named_as(messages.head.names, part.name)
+    entry, wire_id, name = draft.entry, claude.ids[key], named_as(claude.head.names, part.name)
     if wire_id != part.id:
         fits = bool(part.id) and wire.CALL_ID.fullmatch(part.id or "") is not None
         draft.reports.renamed_id(entry, key, part.id, wire_id, fits=fits)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from normalizer.transcript import Call, Entry
 
 
-class MessagesContext:
+class ClaudeContext:
     """One projection; `head` is set by who makes it. `beginning` says who may stand first."""
 
     head: Top

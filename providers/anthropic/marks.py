@@ -13,6 +13,7 @@ from normalizer.providers.anthropic import wire
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from normalizer.projecting.draft import Value
     from normalizer.projecting.reports import Reports
 
 
@@ -24,6 +25,20 @@ def count(blocks: Any) -> int:
             if isinstance(block, dict):
                 found += "cache_control" in block
                 found += count(block.get("content"))
+    return found
+
+
+def in_messages(messages: list[Value]) -> int:
+    """How many blocks of these messages carry a mark."""
+    found = 0
+    for message in messages:
+        content = message["content"]
+        if type(content) is list:
+            for block in content:
+                if (
+                    "cache_control" in block or type(block.get("content")) is list
+                ):  # else there is none to count
+                    found += count([block])
     return found
 
 

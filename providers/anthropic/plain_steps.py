@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from normalizer.transcript import Entry
 
 
-class MessagesSteps(PlainSteps):
+class ClaudeSteps(PlainSteps):
     """Text and `tool_use` blocks, results in one user message."""
 
     @override
@@ -32,7 +32,9 @@ class MessagesSteps(PlainSteps):
                 continue
             arguments = part.arguments
             given = arguments._value  # noqa: SLF001 - the usual case without a property call
-            if type(given) is not dict or calls.INVALID in given or calls.repeats_key(arguments, given):
+            if type(given) is not dict or calls.INVALID in given:
+                return None
+            if arguments._text is not None and calls.repeats_key(arguments, given):  # noqa: SLF001
                 return None
             blocks.append({"type": "tool_use", "id": part.id, "name": part.name, "input": given})
         if not blocks:
@@ -43,11 +45,12 @@ class MessagesSteps(PlainSteps):
         return {"role": "assistant", "content": content}
 
     @override
-    def results(self, results: Results) -> list[Value]:
-        blocks = [
-            {"type": "tool_result", "tool_use_id": part.id, "content": content} for part, content in results
-        ]
-        return [{"role": "user", "content": blocks}]
+    def put_results(self, results: Results, messages: list[Value]) -> bool:
+        blocks = []
+        for call_id, content in results:
+            blocks.append({"type": "tool_result", "tool_use_id": call_id, "content": content})
+        messages.append({"role": "user", "content": blocks})
+        return True
 
     @override
     def said(self, text: str, *, string: bool) -> Value | None:

@@ -10,13 +10,13 @@ from normalizer.providers.anthropic import wire
 if TYPE_CHECKING:
     from normalizer.projecting.draft import Draft, Flow, Value
     from normalizer.projecting.incremental import Rendered
-    from normalizer.providers.anthropic.context import MessagesContext
+    from normalizer.providers.anthropic.context import ClaudeContext
 
 
-def prefill(messages: MessagesContext, draft: Draft, rendered: Rendered[Flow]) -> bool:
+def prefill(claude: ClaudeContext, draft: Draft, rendered: Rendered[Flow]) -> bool:
     """Whether the model goes on with the reply at the end of a request; then white space at its end goes."""
     fact, said = draft.entry.fact, rendered.messages
-    if not messages.row.prefill or not said or said[-1]["role"] != "assistant":
+    if not claude.row.prefill or not said or said[-1]["role"] != "assistant":
         return False
     if getattr(fact, "stop_reason", None) is not None:
         return False

@@ -25,7 +25,7 @@ from normalizer.providers.anthropic import (
     user_turn,
     wire,
 )
-from normalizer.providers.anthropic.context import Handed, MessagesContext, handed, notes_of
+from normalizer.providers.anthropic.context import ClaudeContext, Handed, Notes, handed, notes_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -65,27 +65,27 @@ DIALECT: Final = Dialect(
 )
 
 
-class MessagesWire(Wire):
+class ClaudeWire(Wire):
     """The encoding of one projection."""
 
     head: preamble.Top
 
     def __init__(self, context: Context, before: Wire | None) -> None:
         super().__init__(context, before)
-        self.messages = messages = MessagesContext(context)
-        earlier = (before.head, before.context.transcript) if isinstance(before, MessagesWire) else None
-        self.head = messages.head = build(
-            preamble.Wire(messages.row), context.transcript, context.history, earlier
+        self.claude = claude = ClaudeContext(context)
+        earlier = (before.head, before.context.transcript) if isinstance(before, ClaudeWire) else None
+        self.head = claude.head = build(
+            preamble.Wire(claude.row), context.transcript, context.history, earlier
         )
         # who may stand first depends on whether anybody of the user's side has spoken, and whether an update was read
-        beginning = messages.beginning
-        self._opened = beginning.first_user < len(messages.entries), beginning.leads
-        self.plain = plain_steps.MessagesSteps()
+        beginning = claude.beginning
+        self._opened = beginning.first_user < len(claude.entries), beginning.leads
+        self.plain = plain_steps.ClaudeSteps()
 
     @override
     def renders_as(self, other: Wire) -> bool:
         return (
-            isinstance(other, MessagesWire)
+            isinstance(other, ClaudeWire)
             and self.head.renders_as(other.head)
             and self._opened == other._opened  # noqa: SLF001
         )
@@ -103,7 +103,7 @@ class MessagesWire(Wire):
 
     @override
     def encode(self, piece: Piece, draft: Draft) -> None:
-        assistant_turn.encode(self.messages, piece, draft)
+        assistant_turn.encode(self.claude, piece, draft)
 
     @override
     def server_call(self, step: Step, flow: Flow, piece: Piece, draft: Draft) -> Refusal | None:
@@ -113,11 +113,11 @@ class MessagesWire(Wire):
 
     @override
     def settle(self, step: Step, flow: Flow, before: Rendering[Flow], draft: Draft) -> None:
-        assistant_turn.settle(self.messages, flow, before, draft)
+        assistant_turn.settle(self.claude, flow, before, draft)
 
     @override
     def assistant(self, step: Step, flow: Flow, draft: Draft) -> list[Spoken]:
-        return assistant_turn.spoken(self.messages, flow, draft)
+        return assistant_turn.spoken(self.claude, flow, draft)
 
     # ------------------------------------------------------------ results
 
@@ -129,7 +129,7 @@ class MessagesWire(Wire):
 
     @override
     def result(self, answered: Answered, wire_id: str, draft: Draft) -> None:
-        tool_results.result(self.messages, answered, wire_id, draft)
+        tool_results.result(self.claude, answered, wire_id, draft)
 
     @override
     def notice(self, answered: Answered, wire_id: str, draft: Draft) -> None:
@@ -142,7 +142,7 @@ class MessagesWire(Wire):
 
     @override
     def after_results(self, turn: UserTurn, draft: Draft) -> None:
-        tool_results.put_all(self.messages, turn, draft)
+        tool_results.put_all(self.claude, turn, draft)
 
     # ------------------------------------------------------------ the user's side
 
@@ -153,7 +153,7 @@ class MessagesWire(Wire):
 
     @override
     def said(self, entry: Entry, turn: UserTurn, draft: Draft) -> bool:
-        blocks = user_turn.blocks(self.messages, entry, draft)
+        blocks = user_turn.blocks(self.claude, entry, draft)
         if blocks:
             turn.add(blocks, entry.fact.group, string=getattr(entry.fact, "string", False))
         return bool(blocks)
@@ -178,49 +178,32 @@ class MessagesWire(Wire):
         if messages:
             after_user = messages[-1]["role"] == "user"
             after_result = not after_user and _ends_in_server_result(messages[-1])
-        system = self._system(flow, draft, messages)
+        system = _system(before, notes, draft, messages) if before.system or notes.system else ()
         if step.last and system and (after_user or after_result):
-            messages.extend(system_messages.made(self.messages, system, draft))
+            messages.extend(system_messages.made(self.claude, system, draft))
             system = ()
         elif step.last and system:
-            system_messages.keep_back(self.messages, system, draft)
+            system_messages.keep_back(self.claude, system, draft)
         self._set_asks(step, flow, draft, rendered)
-        marked = sum(marks.count(m["content"]) for m in messages) if _has_marks(messages) else 0
+        container = None
+        if draft.held and server_tools.runs_code(self.claude, draft.held):
+            container = (server_tools.container(draft.entry) if notes.begun else None) or before.container
         return Handed(
             before.started or bool(messages), before.intact and not draft.changed, after_user, after_result,
-            before.betas | notes.betas if not notes.betas <= before.betas else before.betas,
-            before.marks + marked, self._container(step, flow, draft), system,
+            before.betas if notes.betas <= before.betas else before.betas | notes.betas,
+            before.marks + marks.in_messages(messages), container, system,
         )  # fmt: skip
-
-    def _system(self, flow: Flow, draft: Draft, messages: list[Value]) -> tuple[Entry, ...]:
-        """What system messages have to say that has found no place yet; reports what was said before them meanwhile."""
-        notes = notes_of(draft)
-        waiting = () if notes.told else handed(flow).system
-        passed: list[Entry] = []
-        if waiting and messages and messages[0]["role"] == "user":
-            passed.extend(waiting)
-        passed.extend(entry for entry, at in notes.system if notes.turn is not None and notes.turn.added > at)
-        if passed:
-            system_messages.note_passed(passed, draft)
-        return (*waiting, *(entry for entry, _ in notes.system)) if notes.system else waiting
 
     def _set_asks(self, step: Step, flow: Flow, draft: Draft, rendered: Rendered[Flow]) -> None:
         """Whether the request asks something: also by what the server goes on with, or a reply that the model does."""
         if step.reply is None:
-            if self.messages.beginning.first_user >= len(self.entries):
+            if self.claude.beginning.first_user >= len(self.entries):
                 rendered.asks = False  # nothing but updates: nobody has asked anything
             return
-        if draft.open_tail or (not notes_of(draft).begun and flow.held and server_tools.waits(step)):
+        if draft.open_tail or (flow.held and not notes_of(draft).begun and server_tools.waits(step)):
             rendered.asks = True
         if step.last and not rendered.asks:
-            rendered.asks = prefill.prefill(self.messages, draft, rendered)
-
-    def _container(self, step: Step, flow: Flow, draft: Draft) -> str | None:
-        """The container of code that waits for results."""
-        if step.reply is None or not draft.held or not server_tools.runs_code(self.messages, draft.held):
-            return None
-        named = server_tools.container(step.reply) if notes_of(draft).begun else None
-        return named or handed(flow).container
+            rendered.asks = prefill.prefill(self.claude, draft, rendered)
 
     # ------------------------------------------------------------ the whole
 
@@ -248,18 +231,18 @@ class MessagesWire(Wire):
         return request, True
 
 
+def _system(before: Handed, notes: Notes, draft: Draft, messages: list[Value]) -> tuple[Entry, ...]:
+    """What system messages have to say yet. What was said before them meanwhile, though it came later, is reported."""
+    waiting = () if notes.told else before.system
+    passed = list(waiting) if messages and messages[0]["role"] == "user" else []
+    passed.extend(entry for entry, at in notes.system if notes.turn is not None and notes.turn.added > at)
+    system_messages.note_passed(passed, draft)
+    return (*waiting, *(entry for entry, _ in notes.system))
+
+
 def _ends_in_server_result(message: Value) -> bool:
     content = message["content"]
     return type(content) is list and content[-1].get("type") in wire.SERVER_RESULTS
 
 
-def _has_marks(messages: list[Value]) -> bool:
-    return any(
-        "cache_control" in block or type(block.get("content")) is list
-        for message in messages
-        if type(message["content"]) is list
-        for block in message["content"]
-    )
-
-
-project: Final = projector(DIALECT, MessagesWire)
+project: Final = projector(DIALECT, ClaudeWire)

@@ -16,7 +16,7 @@ from normalizer.providers.anthropic.context import handed
 if TYPE_CHECKING:
     from normalizer.projecting.draft import Draft, Flow, Piece
     from normalizer.projecting.incremental import Rendering, Step
-    from normalizer.providers.anthropic.context import MessagesContext
+    from normalizer.providers.anthropic.context import ClaudeContext
     from normalizer.transcript import Entry
 
 _BEFORE_FALLBACK: Final = "before-fallback"
@@ -25,14 +25,14 @@ _SEALS: Final = {"thinking": "signature", "redacted_thinking": "data"}
 
 
 def settle(
-    messages: MessagesContext, flow: Flow, before: Rendering[Any], pieces: list[Piece], draft: Draft
+    claude: ClaudeContext, flow: Flow, before: Rendering[Any], pieces: list[Piece], draft: Draft
 ) -> None:
     """Give the reasoning of a reply its block, or leave it out."""
     thoughts = [p for p in pieces if p.part.kind == "reasoning"]
     if not thoughts:
         return
-    barrier = _barrier(messages, flow, before, draft)
-    bound = messages.row.prefix_bound
+    barrier = _barrier(claude, flow, before, draft)
+    bound = claude.row.prefix_bound
     changed = False
     from_here = False
     for piece in pieces:
@@ -53,7 +53,7 @@ def settle(
             if "cache_control" in piece.value:
                 piece.value = {k: v for k, v in piece.value.items() if k != "cache_control"}
                 draft.changed = True
-    if not bound and (_disturbed(pieces, draft.cutoff) or _renamed_beside(messages, draft.step)):
+    if not bound and (_disturbed(pieces, draft.cutoff) or _renamed_beside(claude, draft.step)):
         for piece in thoughts:
             if piece.value is not None:
                 from_here = True
@@ -66,33 +66,31 @@ def _left_out(message: str, rule: str) -> Refusal:
     return Refusal("dropped_reasoning", message, rule)
 
 
-def _barrier(messages: MessagesContext, flow: Flow, before: Rendering[Any], draft: Draft) -> Refusal | None:
+def _barrier(claude: ClaudeContext, flow: Flow, before: Rendering[Any], draft: Draft) -> Refusal | None:
     """Why none of this reply's reasoning goes back; None if it may."""
     fact: Any = draft.entry.fact
-    row = messages.row
+    row = claude.row
     if not draft.own or (fact.model is not None and "claude" not in fact.model):
         message = "reasoning of another maker's model cannot be read by this one"
         return Refusal("foreign_signature", message, "ANT-THK-002")
-    if fact.model is not None and wire.family(fact.model) != messages.family:
-        return _left_out(f"reasoning of {fact.model!r} is not for {messages.model!r}", "ANT-THK-003")
-    if messages.options.account == "other" and row.account_bound:
+    if fact.model is not None and wire.family(fact.model) != claude.family:
+        return _left_out(f"reasoning of {fact.model!r} is not for {claude.model!r}", "ANT-THK-003")
+    if claude.options.account == "other" and row.account_bound:
         message = "reasoning is bound to the account that it was written in"
         return Refusal("foreign_signature", message, "ANT-THK-003")
-    if row.prefix_bound and not _prefix_holds(messages, flow, before, draft.step, fact):
+    if row.prefix_bound and not _prefix_holds(claude, flow, before, draft.step, fact):
         return _left_out("what stands before it is not what its signature was made over", "ANT-THK-004")
-    if fact.seq <= messages.history.reasoning_cutoff or messages.history.chosen(REASONING, fact.fact_id):
+    if fact.seq <= claude.history.reasoning_cutoff or claude.history.chosen(REASONING, fact.fact_id):
         return _left_out("a request left it out, or was refused with it; it stays out", "ANT-THK-004")
     return None
 
 
-def _prefix_holds(
-    messages: MessagesContext, flow: Flow, before: Rendering[Any], step: Step, fact: Any
-) -> bool:
+def _prefix_holds(claude: ClaudeContext, flow: Flow, before: Rendering[Any], step: Step, fact: Any) -> bool:
     """Whether everything before the reply is on record and unchanged.
 
     A reply that names no request of this history was read: it is taken as it stands, and goes on so once it was sent.
     """
-    history, head = messages.history, messages.head
+    history, head = claude.history, claude.head
     sent = history.requests.get(fact.answers or "")
     if sent is None:
         went = history.base is not None and fact.seq <= history.base.through
@@ -128,12 +126,12 @@ def _differs(piece: Piece) -> bool:
     return False
 
 
-def _renamed_beside(messages: MessagesContext, step: Step) -> bool:
+def _renamed_beside(claude: ClaudeContext, step: Step) -> bool:
     """Whether a call is renamed in another reply of the same turn: one that was paused, or that goes on with it.
 
     Results of the client's stand between two turns.
     """
-    entries, ids = messages.entries, messages.ids
+    entries, ids = claude.entries, claude.ids
     here = step.end - len(step.behind) - 1
     beside = []
     at = here

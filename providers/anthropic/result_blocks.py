@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from normalizer.projecting.draft import Draft, Value
     from normalizer.projecting.user_turn import UserTurn
     from normalizer.projection import AdjustmentKind
-    from normalizer.providers.anthropic.context import MessagesContext
+    from normalizer.providers.anthropic.context import ClaudeContext
     from normalizer.transcript import Call
 
 _TEXT_ONLY: Final = frozenset({"text"})
@@ -25,10 +25,10 @@ _MOVABLE: Final = frozenset({"image", "document", "search_result", "text"})
 _LEFT_OUT: Final = frozenset({"image", "document", "search_result", "browser_state", "tool_reference"})
 
 
-def fitting(messages: MessagesContext, call: Call, fact: CallFact, block: Value, draft: Draft) -> Value:
+def fitting(claude: ClaudeContext, call: Call, fact: CallFact, block: Value, draft: Draft) -> Value:
     """A result's list of blocks, as far as the API takes it in this result; the rest is moved behind or left out."""
     given: list[Value] = block["content"]
-    fit = _Fitting(messages, call, fact, draft, *_taken(messages, call, block))
+    fit = _Fitting(claude, call, fact, draft, *_taken(claude, call, block))
     for inner in given:
         fit.put(inner)
     kept = fit.kept
@@ -38,7 +38,7 @@ def fitting(messages: MessagesContext, call: Call, fact: CallFact, block: Value,
     return {**block, "content": kept or ""}
 
 
-def _taken(messages: MessagesContext, call: Call, block: Value) -> tuple[frozenset[str], str, bool]:
+def _taken(claude: ClaudeContext, call: Call, block: Value) -> tuple[frozenset[str], str, bool]:
     """The types that this result may hold, the rule that says so, and whether code made the call."""
     programmatic = calls.caller(call.part) is not None
     if block.get("is_error") or programmatic:
@@ -49,17 +49,17 @@ def _taken(messages: MessagesContext, call: Call, block: Value) -> tuple[frozens
     hits = sum(b.get("type") == "search_result" and encoding.usable(b) for b in given)
     if 0 < hits < len(given):
         return frozenset({"search_result"}), "ANT-RES-007", False
-    return _allowed(messages), "ANT-RES-001", False
+    return _allowed(claude), "ANT-RES-001", False
 
 
 class _Fitting:
     """The blocks of one result while they are looked at. `kept` are those that stay in it."""
 
     def __init__(
-        self, messages: MessagesContext, call: Call, fact: CallFact, draft: Draft, allowed: frozenset[str],
+        self, claude: ClaudeContext, call: Call, fact: CallFact, draft: Draft, allowed: frozenset[str],
         because: str, programmatic: bool,
     ) -> None:  # fmt: skip
-        self.messages, self.call, self.fact, self.draft = messages, call, fact, draft
+        self.claude, self.call, self.fact, self.draft = claude, call, fact, draft
         self.allowed, self.because, self.programmatic = allowed, because, programmatic
         self.kept: list[Value] = []
 
@@ -77,7 +77,7 @@ class _Fitting:
                 self._note("media_moved", message, "ANT-BLK-006", inner)
                 return
             shown = found
-        if not soundness.sound(self.messages.head, shown, self.kept):
+        if not soundness.sound(self.claude.head, shown, self.kept):
             if kind == "text":
                 self._as_json(kind, inner)
             else:
@@ -123,9 +123,9 @@ def put_behind(moved: Displaced, turn: UserTurn, draft: Draft) -> None:
     draft.reports.result(moved.call, moved.fact, moved.kind, message, moved.because, content)
 
 
-def _allowed(messages: MessagesContext) -> frozenset[str]:
+def _allowed(claude: ClaudeContext) -> frozenset[str]:
     """What the result of a tool of no toolset may hold: the state of a browser only where there is one."""
     browser = any(
-        (wire.word(t, "type") or "").startswith(wire.BROWSER_TOOLSET) for t in messages.head.tools_at(None)
+        (wire.word(t, "type") or "").startswith(wire.BROWSER_TOOLSET) for t in claude.head.tools_at(None)
     )
     return wire.RESULT_BLOCKS if browser else wire.RESULT_BLOCKS - {"browser_state"}

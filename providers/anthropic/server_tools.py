@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from normalizer.projecting.draft import Draft, Flow, Piece, Value
     from normalizer.projecting.incremental import Step
-    from normalizer.providers.anthropic.context import MessagesContext
+    from normalizer.providers.anthropic.context import ClaudeContext
     from normalizer.transcript import Entry, ServerCall
 
 _SEALED: Final = ("encrypted_content", "encrypted_index", "encrypted_stdout")
@@ -43,36 +43,36 @@ def _left_out(message: str, rule: str) -> Refusal:
     return Refusal("dropped_server_tool", message, rule)
 
 
-def settle(messages: MessagesContext, flow: Flow, pieces: list[Piece], draft: Draft) -> None:
+def settle(claude: ClaudeContext, flow: Flow, pieces: list[Piece], draft: Draft) -> None:
     """Give server calls and their results blocks, or leave them out; inner calls of left-out code go with it."""
     results = {p.key: p for p in pieces if p.part.kind == "server_tool_result" and p.key is not None}
     asked = [p for p in pieces if p.part.kind == "server_tool_call"]
     if draft.own:
         for piece in asked:
             if piece.key not in draft.gone:
-                _call(messages, flow, piece, pieces, results, draft)
+                _call(claude, flow, piece, pieces, results, draft)
         for piece in pieces:
             if piece.part.kind == "server_tool_result":
                 _result(flow, piece, asked, draft)
-    _inner_calls(messages, flow, pieces, asked, draft)
+    _inner_calls(claude, flow, pieces, asked, draft)
     draft.held.difference_update(key for key, piece in results.items() if piece.value is not None)
     if waits(draft.step) and (draft.held or (_paused(draft.entry) and not draft.gone)):
         draft.open_tail = True
 
 
 def _call(
-    messages: MessagesContext, flow: Flow, piece: Piece, pieces: list[Piece], results: dict[str, Piece],
+    claude: ClaudeContext, flow: Flow, piece: Piece, pieces: list[Piece], results: dict[str, Piece],
     draft: Draft,
 ) -> None:  # fmt: skip
     """One call of the server's: its block, or the report that it is left out."""
-    call, before = messages.server_calls[piece.key or ""], handed(flow)
+    call, before = claude.server_calls[piece.key or ""], handed(flow)
     why = (
-        _with_result(messages, call, results, draft, before_fallback=piece.number < draft.cutoff)
+        _with_result(claude, call, results, draft, before_fallback=piece.number < draft.cutoff)
         if call.result is not None
-        else _without_result(messages, call, pieces, draft, before_fallback=piece.number < draft.cutoff)
+        else _without_result(claude, call, pieces, draft, before_fallback=piece.number < draft.cutoff)
     )
     # asked last: to be sent changes no reason
-    if why is None and messages.history.chosen(SERVER_CALL, call.key):
+    if why is None and claude.history.chosen(SERVER_CALL, call.key):
         why = "a request left it out; it stays out", "ANT-SRV-001"
     if (
         why is None
@@ -110,7 +110,7 @@ def _paused(entry: Entry) -> bool:
 
 
 def _with_result(
-    messages: MessagesContext, call: ServerCall, results: dict[str, Piece], draft: Draft, *,
+    claude: ClaudeContext, call: ServerCall, results: dict[str, Piece], draft: Draft, *,
     before_fallback: bool,
 ) -> tuple[str, str] | None:  # fmt: skip
     """Why a call that has a result is left out, and the rule; None if it stays."""
@@ -125,19 +125,19 @@ def _with_result(
         return "its result has lost its seal", "ANT-SRV-006"
     if call.part.form == "mcp_tool_use" and not _words_only(call.result.raw.value.get("content")):
         return "its result holds more than text", "ANT-MCP-005"
-    if kind == "tool_search_tool_result" and not _resolves(messages, call.result.raw.value):
+    if kind == "tool_search_tool_result" and not _resolves(claude, call.result.raw.value):
         return "its result names a tool that is not offered", "ANT-RES-008"
     if call.key in results:
         return None
     if before_fallback:
         return "it stands before a fallback block without its result", "ANT-REF-005"
-    if _moved_on(messages, draft.step, call):
+    if _moved_on(claude, draft.step, call):
         return "its result came after the conversation had moved on", "ANT-SRV-001"
     return None
 
 
 def _without_result(
-    messages: MessagesContext, call: ServerCall, pieces: list[Piece], draft: Draft, *, before_fallback: bool
+    claude: ClaudeContext, call: ServerCall, pieces: list[Piece], draft: Draft, *, before_fallback: bool
 ) -> tuple[str, str] | None:
     """An unanswered call stays only as the open tail that the server goes on from."""
     fact: Any = draft.entry.fact
@@ -160,17 +160,17 @@ def _without_result(
     ):
         return "its result never came", "ANT-SRV-001"
     # what depends on later entries comes last: a step that holds no open call is not looked at again
-    if not _offered(messages, call, fact.seq):
+    if not _offered(claude, call, fact.seq):
         return "its tool is no longer offered", "ANT-SRV-002"
-    if call.part.name in _CODE and client and not _inner_offered(messages, pieces):
+    if call.part.name in _CODE and client and not _inner_offered(claude, pieces):
         return "a tool that its code called is no longer offered", "ANT-PTC-004"
     if (
         call.part.name in _CODE
         and client
-        and (messages.options.container_expired or not container(draft.entry))
+        and (claude.options.container_expired or not container(draft.entry))
     ):
         return "the container of its code is lost", "ANT-PTC-001"
-    if _moved_on(messages, draft.step, call):
+    if _moved_on(claude, draft.step, call):
         return "its result never came and the conversation has moved on", "ANT-SRV-001"
     return None
 
@@ -181,16 +181,16 @@ def _words_only(content: Any) -> bool:
     )  # fmt: skip
 
 
-def _resolves(messages: MessagesContext, block: Value) -> bool:
+def _resolves(claude: ClaudeContext, block: Value) -> bool:
     """Whether every tool that a search found is still offered."""
     content = block.get("content")
     found = content.get("tool_references", ()) if isinstance(content, dict) else ()
-    offered = messages.head.offered
+    offered = claude.head.offered
     return isinstance(found, (list, tuple)) and all(wire.word(f, "tool_name") in offered for f in found)
 
 
-def _inner_offered(messages: MessagesContext, pieces: list[Piece]) -> bool:
-    offered = messages.head.offered
+def _inner_offered(claude: ClaudeContext, pieces: list[Piece]) -> bool:
+    offered = claude.head.offered
     return all(
         piece.value["name"] in offered
         for piece in pieces
@@ -204,7 +204,7 @@ def _is_tail(pieces: list[Piece], call: ServerCall) -> bool:
     return all(p.part.kind in ("server_tool_call", "server_tool_result") for p in pieces[at:])
 
 
-def _moved_on(messages: MessagesContext, step: Step, call: ServerCall) -> bool:
+def _moved_on(claude: ClaudeContext, step: Step, call: ServerCall) -> bool:
     """Whether something else than results, or than a reply that goes on with it, stands between call and result.
 
     A turn that paused again before the model said anything goes on with it too, but not behind results of the client's:
@@ -212,7 +212,7 @@ def _moved_on(messages: MessagesContext, step: Step, call: ServerCall) -> bool:
     """
     code = call.part.id
     answered = step.reply is not None and _has_client_calls(step.reply)
-    for entry in (*step.behind, *messages.entries[step.end :]):
+    for entry in (*step.behind, *claude.entries[step.end :]):
         if entry.kind == "summary" or (entry.kind == "user" and not encoding.blank(entry)):
             return True
         if entry.kind == "reply":
@@ -243,9 +243,9 @@ def _comes_to_nothing(entry: Entry) -> bool:
     return entry.fact.kind == "reply_cut" and not any(p.kind == "server_tool_result" for p in entry.parts)
 
 
-def _offered(messages: MessagesContext, call: ServerCall, seq: int) -> bool:
+def _offered(claude: ClaudeContext, call: ServerCall, seq: int) -> bool:
     """Whether the request has the tool that the server goes on with, as it had when the call was made (`seq`)."""
-    tools = messages.head.tools_at(seq)
+    tools = claude.head.tools_at(seq)
     if call.part.form == "mcp_tool_use":
         raw = call.part.raw.value if call.part.raw is not None else {}
         return any(tool.get("mcp_server_name") == raw.get("server_name") for tool in tools)
@@ -269,24 +269,24 @@ def _result(flow: Flow, piece: Piece, asked: list[Piece], draft: Draft) -> None:
 
 
 def _inner_calls(
-    messages: MessagesContext, flow: Flow, pieces: list[Piece], asked: list[Piece], draft: Draft
+    claude: ClaudeContext, flow: Flow, pieces: list[Piece], asked: list[Piece], draft: Draft
 ) -> None:
     """Client calls that code made go where the code goes."""
     known = {p.part.id for p in asked if p.value is not None}
-    known |= {messages.server_calls[key].part.id for key in flow.held if key in messages.server_calls}
+    known |= {claude.server_calls[key].part.id for key in flow.held if key in claude.server_calls}
     known -= {p.part.id for p in asked if p.value is None}
     for piece in pieces:
         code = calls.caller(piece.part)
         if code is None or piece.value is None or code in known:
             continue
         draft.refuse(piece, _left_out("the code that made this call is left out", "ANT-PTC-007"))
-        if piece.key is not None and piece.key in messages.calls:
+        if piece.key is not None and piece.key in claude.calls:
             draft.discarded.append(piece.key)
 
 
-def runs_code(messages: MessagesContext, held: Iterable[str]) -> bool:
+def runs_code(claude: ClaudeContext, held: Iterable[str]) -> bool:
     """Whether one of these calls runs code in a container."""
-    return any(messages.server_calls[key].part.name in _CODE for key in held)
+    return any(claude.server_calls[key].part.name in _CODE for key in held)
 
 
 def container(entry: Entry) -> str | None:

@@ -12,16 +12,16 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from normalizer.projecting.draft import Draft, Value
-    from normalizer.providers.anthropic.context import MessagesContext
+    from normalizer.providers.anthropic.context import ClaudeContext
     from normalizer.transcript import Entry
 
 
-def made(messages: MessagesContext, entries: Iterable[Entry], draft: Draft) -> list[Value]:
+def made(claude: ClaudeContext, entries: Iterable[Entry], draft: Draft) -> list[Value]:
     """System messages for these entries: they stand at the end of a user turn, or behind a server's result."""
     found: list[Value] = []
     betas = notes_of(draft).betas
     for entry in entries:
-        blocks = messages.head.later[entry.fact.fact_id]
+        blocks = claude.head.later[entry.fact.fact_id]
         raw = getattr(entry.fact, "raw", None)
         if raw is not None and raw.value.get("role") == "system" and raw.value.get("content") is not None:
             message = {k: v for k, v in raw.value.items() if k in schema_keys.SYSTEM_KEYS}
@@ -37,10 +37,10 @@ def made(messages: MessagesContext, entries: Iterable[Entry], draft: Draft) -> l
     return found
 
 
-def keep_back(messages: MessagesContext, entries: Iterable[Entry], draft: Draft) -> None:
+def keep_back(claude: ClaudeContext, entries: Iterable[Entry], draft: Draft) -> None:
     """Report system messages behind a reply: they may only stand at the end of the user's next turn."""
     for entry in entries:
-        blocks = messages.head.later[entry.fact.fact_id]
+        blocks = claude.head.later[entry.fact.fact_id]
         message = "a system message waits for the user's next turn"
         draft.reports.entry(entry, "withheld_steering", message, "ANT-SYS-005", Json.of(blocks).text)
 

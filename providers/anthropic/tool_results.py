@@ -14,7 +14,7 @@ from normalizer.util.redaction import named
 if TYPE_CHECKING:
     from normalizer.projecting.draft import Answered, Draft, Value
     from normalizer.projecting.user_turn import UserTurn
-    from normalizer.providers.anthropic.context import MessagesContext
+    from normalizer.providers.anthropic.context import ClaudeContext
     from normalizer.transcript import Call
 
 
@@ -27,20 +27,20 @@ def notice(answered: Answered, wire_id: str) -> None:
     answered.value = _echoed(call, block)
 
 
-def result(messages: MessagesContext, answered: Answered, wire_id: str, draft: Draft) -> None:
+def result(claude: ClaudeContext, answered: Answered, wire_id: str, draft: Draft) -> None:
     """A recorded result, verbatim as far as the API takes it. An error of which no text is left becomes a notice."""
     call, fact = answered.call, answered.fact
     assert fact is not None  # noqa: S101 - the caller has looked
     block = _block(call, fact, wire_id, draft)
     inner = block.get("content")
     if type(inner) is not str and inner is not None:
-        block = result_blocks.fitting(messages, call, fact, block, draft)
+        block = result_blocks.fitting(claude, call, fact, block, draft)
         inner = block.get("content")
     elif inner is None and "content" in block:
         block = {k: v for k, v in block.items() if k != "content"}
     failed = bool(fact.is_error)  # type: ignore[union-attr]
     if failed and not (inner if isinstance(inner, str) else any(b.get("text") for b in inner or ())):
-        answered.text = notices.notice(call, "completed", wire_id, messages.options.notices)
+        answered.text = notices.notice(call, "completed", wire_id, claude.options.notices)
         block = {**block, "content": answered.text}
     answered.value = _echoed(call, block)
     if answered.value is not block and (toolset := block.get("toolset_name")):
@@ -107,27 +107,37 @@ def _echoed(call: Call, block: Value) -> Value:
 # ---------------------------------------------------------------- where they stand
 
 
-def put_all(messages: MessagesContext, turn: UserTurn, draft: Draft) -> None:
+def put_all(claude: ClaudeContext, turn: UserTurn, draft: Draft) -> None:
     """The results of one reply in one user message, and behind them what may not stand in them."""
     notes = notes_of(draft)
     results = notes.results
-    groups = {fact.group for _, fact in results if fact is not None and fact.group is not None}
-    if len(groups) > 1 and _split_as_received(messages, results, draft):
-        for block, fact in results:
-            turn.add([block], fact.group)
+    if len(results) == 1:
+        block, fact = results[0]
+        turn.add([block], fact.group if fact is not None else None)
     elif results:
-        if len(groups) > 1:
-            message = "results of one reply that stood in several messages are sent in one"
-            draft.reports.add("merged", message, "result-place")
-            draft.changed = True
-        turn.add([block for block, _ in results], min(groups) if groups else None)
+        _put_several(claude, results, turn, draft)
     for each in notes.displaced:
         result_blocks.put_behind(each, turn, draft)
 
 
-def _split_as_received(messages: MessagesContext, results: list[tuple[Value, Any]], draft: Draft) -> bool:
+def _put_several(
+    claude: ClaudeContext, results: list[tuple[Value, Any]], turn: UserTurn, draft: Draft
+) -> None:
+    groups = {fact.group for _, fact in results if fact is not None and fact.group is not None}
+    if len(groups) > 1 and _split_as_received(claude, results, draft):
+        for block, fact in results:
+            turn.add([block], fact.group)
+        return
+    if len(groups) > 1:
+        message = "results of one reply that stood in several messages are sent in one"
+        draft.reports.add("merged", message, "result-place")
+        draft.changed = True
+    turn.add([block for block, _ in results], min(groups) if groups else None)
+
+
+def _split_as_received(claude: ClaudeContext, results: list[tuple[Value, Any]], draft: Draft) -> bool:
     """Whether the results stood in neighbouring messages with nothing between them, which the API takes as one turn."""
-    if messages.history.told or any(fact is None or fact.group is None for _, fact in results):
+    if claude.history.told or any(fact is None or fact.group is None for _, fact in results):
         return False
     last: int = max(fact.seq for _, fact in results)
     return not any(entry.fact.seq < last for entry in draft.step.behind)

@@ -13,11 +13,11 @@ if TYPE_CHECKING:
     from normalizer.parts import ResultPart
     from normalizer.projecting.draft import Draft, Value
     from normalizer.projection import AdjustmentKind
-    from normalizer.providers.anthropic.context import MessagesContext
+    from normalizer.providers.anthropic.context import ClaudeContext
     from normalizer.transcript import Entry
 
 
-def blocks(messages: MessagesContext, entry: Entry, draft: Draft) -> list[Value]:
+def blocks(claude: ClaudeContext, entry: Entry, draft: Draft) -> list[Value]:
     """The blocks of a user message."""
     found: list[Value] = []
     if (rest := beside_content(entry.fact)) is not None:
@@ -32,7 +32,7 @@ def blocks(messages: MessagesContext, entry: Entry, draft: Draft) -> list[Value]
             else:
                 made = encoding.text_block(part, draft, entry)
         elif part.kind == "media":
-            made = _medium(messages, entry, part, draft)
+            made = _medium(claude, entry, part, draft)
         elif (
             part.kind == "opaque"
             and part.type not in encoding.FOREIGN
@@ -49,7 +49,7 @@ def blocks(messages: MessagesContext, entry: Entry, draft: Draft) -> list[Value]
     return found
 
 
-def _medium(messages: MessagesContext, entry: Entry, part: Any, draft: Draft) -> Value | None:
+def _medium(claude: ClaudeContext, entry: Entry, part: Any, draft: Draft) -> Value | None:
     """A picture, document or upload; None if the API cannot take it."""
     made = encoding.block_of(part)
     block = pictures.honest(made, draft.reports, entry.fact.fact_id)
@@ -58,7 +58,7 @@ def _medium(messages: MessagesContext, entry: Entry, part: Any, draft: Draft) ->
         _leave_out(entry, draft, "media_moved", message, "ANT-BLK-006", part)
         return None
     if block.get("type") == "container_upload" and not any(
-        (wire.word(tool, "type") or "").startswith(wire.CODE_TOOLS) for tool in messages.head.tools_at(None)
+        (wire.word(tool, "type") or "").startswith(wire.CODE_TOOLS) for tool in claude.head.tools_at(None)
     ):
         message = "an upload needs the code execution tool"
         _leave_out(entry, draft, "media_moved", message, "ANT-BLK-012", part)

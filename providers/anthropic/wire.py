@@ -141,6 +141,7 @@ _PREFIX: Final = re.compile(r"^(?:.*[./])?claude-")
 _SUFFIX: Final = re.compile(r"(?:-latest|[-@]\d{8}|-v\d+(?::\d+)?|@\w+|\[\w+\])+$")
 
 
+@lru_cache(maxsize=256)
 def family(model: str) -> str:
     """The model's name without maker, route, date and release: `us.anthropic.claude-opus-4-8-v1:0` -> `opus-4-8`."""
     return _SUFFIX.sub("", _PREFIX.sub("", model.strip().lower())).replace(".", "-")

@@ -64,10 +64,12 @@ class ChatSteps(PlainSteps):
         return message
 
     @override
-    def results(self, results: Results) -> list[Value] | None:
-        if any(len(content) > self._limit for _, content in results):
-            return None
-        return [{"role": "tool", "tool_call_id": part.id, "content": content} for part, content in results]
+    def put_results(self, results: Results, messages: list[Value]) -> bool:
+        for call_id, content in results:
+            if len(content) > self._limit:
+                return False
+            messages.append({"role": "tool", "tool_call_id": call_id, "content": content})
+        return True
 
     @override
     def said(self, text: str, *, string: bool) -> Value | None:
